@@ -155,7 +155,8 @@ static es_status inspect_ids(encode_job *job, es_error *err)
     return ES_OK;
 }
 
-/* An id that the model lacks is named with its place: it would be read from beyond a table. */
+/* Fails for an id that the model does not have, with its place: it would be read from beyond a
+ * table. */
 static es_status load_ids(encode_job *job, es_error *err)
 {
     const int64_t vocab = job->config.vocab;

@@ -64,7 +64,7 @@ static es_status start_session(cli_session *s, es_error *err)
     if (s->command->common == 0)
         isa = ES_ISA_PORTABLE; /* whatever ESSCHER_ISA says, help is given */
     else if (es_isa_resolve(wanted, &isa, err) != ES_OK)
-        return err->code = ES_E_ARGUMENT; /* the user asked for what the CPU lacks */
+        return err->code = ES_E_ARGUMENT; /* the CPU does not have what the user asked for */
     es_log_set(show_remark, s,
                s->common.quiet     ? ES_LOG_ERROR
                : s->common.verbose ? ES_LOG_DEBUG

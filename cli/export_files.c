@@ -146,7 +146,7 @@ static void sql_table(void *tables, const es_table *t)
         sql_row(t, name, i);
 }
 
-/* What was asked, and who computed it, as tables like the others. */
+/* Parameters and provenance as tables like the others. */
 static void sql_about(const es_run *run)
 {
     const es_run_about about = es_run_info(run);

@@ -48,7 +48,8 @@ ES_API const char *es_isa_name(es_isa isa);
 /*! es_isa_parse() : the reverse of es_isa_name(). @return : true if name is known. */
 ES_API bool es_isa_parse(const char *name, es_isa *out);
 
-/*! es_isa_available() : does this CPU, under this operating system, run it, and was it built in? */
+/*! es_isa_available() : returns whether this CPU and operating system run it, and it was built in.
+ */
 ES_API bool es_isa_available(es_isa isa);
 
 /*! es_isa_resolve() : resolves ES_ISA_AUTO to an instruction set: that of the environment variable

@@ -149,10 +149,10 @@ ES_API es_status es_plan_load(const char *path, es_mem_limit *budget, es_plan **
  *  es_plan_load() that the plan breaks, and then nothing is written. */
 ES_API es_status es_plan_save(const es_plan *plan, const char *path, bool force, es_error *err);
 
-/*! es_plan_check() : is it a plan for this model? @return : ES_OK; ES_E_SHAPE: plan.model (of
- *  another type, width or vocabulary), plan.layers, plan.heads, plan.context (for blocks that are
- *  longer than the model takes); ES_E_UNSUPPORTED (policy.causal) for policies that see the future
- *  in a causal model. Both sides are named. */
+/*! es_plan_check() : fails unless the plan is for a model of this shape. @return : ES_OK;
+ *  ES_E_SHAPE: plan.model (of another type, width or vocabulary), plan.layers, plan.heads,
+ *  plan.context (for blocks that are longer than the model takes); ES_E_UNSUPPORTED (policy.causal)
+ *  for policies that see the future in a causal model. Both sides are named. */
 ES_API es_status es_plan_check(const es_plan *plan, const es_model_config *config, es_error *err);
 
 /*! es_plan_cache() : the cache of a block of n tokens that the plan describes, for this model. A

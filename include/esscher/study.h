@@ -107,7 +107,7 @@ ES_API void es_params_free(es_params *params);
 ES_API es_status es_params_set(es_params *params, const char *name, const char *text,
                                es_error *err);
 
-/*! es_params_values() : the struct itself. es_params_given() : was this one set? */
+/*! es_params_values() : the struct itself. es_params_given() : returns whether this one was set. */
 ES_API void *es_params_values(es_params *params);
 ES_API bool es_params_given(const es_params *params, const char *name);
 

@@ -92,7 +92,7 @@ static int64_t mean_keys(const es_problem *p)
     return (int64_t)(p->pairs / (double)es_problem_queries_at(p, p->n_prefixes - 1));
 }
 
-/* Causal units are of any size up to twice the mean: twice as many can be shared out evenly, the
+/* Causal units are of any size up to twice the mean: twice as many can be divided evenly, the
  * largest first. */
 static int64_t units_wanted(const es_problem *p)
 {

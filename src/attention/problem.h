@@ -84,7 +84,7 @@ static inline int64_t es_problem_queries_at(const es_problem *p, int64_t prefix)
     return p->self ? p->prefixes[prefix] : p->m;
 }
 
-/*! es_problem_wants() : does the problem compute what *out asks for? */
+/*! es_problem_wants() : fails unless the problem computes what *out asks for. */
 es_status es_problem_wants(const es_problem *p, const es_attend_out *out, es_error *err);
 
 /*! es_attend_out_blank() : NaN (index -1) wherever a query does not exist at a prefix. */

@@ -277,8 +277,8 @@ static es_status run_missing(es_driver *d, int64_t *missing, es_error *err)
     return status == ES_OK ? es_work_run(&work, &exec, err) : status;
 }
 
-/* Computes the cells of a stage that the run file lacks and stores each as it arrives. All ranks
- * get the cells of a shared stage, because later stages read them. */
+/* Computes the cells of a stage that are not in the run file, and stores each as it arrives. All
+ * ranks get the cells of a shared stage, because later stages read them. */
 static es_status run_stage(es_driver *d, int s, es_error *err)
 {
     const es_stage *stage = &d->job.stages[s];

@@ -134,7 +134,7 @@ void es_share_price(const es_driver *d);
 
 /* ---- outputs.c ---- */
 
-/*! es_outputs_check() : is none of the files that the run writes one that it reads?
+/*! es_outputs_check() : fails if the run would write a file that it reads.
  *  @return : ES_OK; ES_E_ARGUMENT (file.input). */
 es_status es_outputs_check(es_job *job, es_error *err);
 

@@ -263,8 +263,8 @@ typedef enum es_gate_kind {
 } es_gate_kind;
 
 /* Positions that are added are a table, ES_IN_MODEL(position); those that turn are config.rotary
- * and config.rotary_local; a model has those of its description. Who sees whom is config.causal and
- * the kind of the layer. */
+ * and config.rotary_local; a model has those of its description. Which keys a query sees follows
+ * from config.causal and the kind of the layer. */
 
 /* A function of single numbers, in place. gelu's table is prepared once per forward pass. */
 typedef struct es_gelu_table es_gelu_table;
@@ -319,7 +319,7 @@ es_status es_arch_unknown(const char *file, const es_model_config *c, es_error *
 es_status es_config_parse(const unsigned char *bytes, size_t size, const char *file,
                           es_model_config *out, es_error *err);
 
-/*! es_word_among() : is `word` one of the words of `list`, which have '|' between them? */
+/*! es_word_among() : returns whether `word` is one of the words of `list`, separated by '|'. */
 bool es_word_among(const char *word, const char *list);
 
 /*! es_config_begin() : a draft that has what the description says where no key does. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* forward.c : blocks of token ids through the model: memory, and who runs what.
+/* forward.c : blocks of token ids through the model: memory, and which thread runs which unit.
  *
  * Where there are as many blocks as threads a unit of work is a block: one thread runs it from its
  * ids to its last hidden state, and threads share nothing but the weights. Fewer blocks that are

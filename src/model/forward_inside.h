@@ -9,8 +9,8 @@
  *
  * so that nothing of size n x n, nor n times the widest layer, ever exists: a block has its hidden
  * state, its queries, keys and values, and the outputs of its heads; the rest is a strip's. How a
- * block is cut into strips depends on its length alone, and so the bits do not depend on who runs
- * a strip. */
+ * block is cut into strips depends on its length alone, and so the bits do not depend on which
+ * thread runs a strip. */
 #ifndef ES_MODEL_FORWARD_INSIDE_H
 #define ES_MODEL_FORWARD_INSIDE_H
 

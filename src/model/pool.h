@@ -91,14 +91,14 @@ typedef struct es_pool_cost {
     es_text_facts text;
 } es_pool_cost;
 
-/*! es_pool_cost_of() : tokenizes the text, and tells. @return : as es_blocks_read(). */
+/*! es_pool_cost_of() : tokenizes the text and returns its cost. @return : as es_blocks_read(). */
 es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool_cost *out,
                           es_error *err);
 
 /*! es_pool_build() : make the pool, or what is missing of it. The folder is created if its parent
  *  exists. Progress counts batches of ES_POOL_BATCH blocks, and parts of them. Rows have the same
  *  bits for any number of threads. One process at a time builds a pool, or the ranks of
- *  exec->executor together, who then must all see the folder: else ES_E_IO (pool.shared).
+ *  exec->executor together, which must all see the folder: else ES_E_IO (pool.shared).
  *  @return : ES_OK; as es_blocks_read() and es_model_forward(); ES_E_ARGUMENT (run.parameters) if
  *  the folder holds a pool of something else, with the difference; ES_E_UNSUPPORTED (pool.version)
  *  if it holds one of another version; ES_E_FORMAT (pool.damaged) if files of what was finished are

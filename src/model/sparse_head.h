@@ -18,7 +18,7 @@ typedef struct es_sharing_head {
 /* What one thread works in; sized for the longest block. */
 typedef struct es_sparse_scratch {
     es_mem_limit *budget;
-    es_sharing_head *heads; /* (size) to be filled in by who asks */
+    es_sharing_head *heads; /* (size) filled in by the caller */
     int64_t size;           /* heads that share keys and values, at most */
     int64_t longest;        /* tokens */
     double *q;              /* (size, n, dk) of the heads in f64, times the score scale */
@@ -30,7 +30,7 @@ typedef struct es_sparse_scratch {
     double *observed;       /* (n) from the last `span` of them */
     double *recent;         /* (span + 1, n) their weights and sums of them; NULL: not used */
     int64_t span;
-    double divisor; /* scores are q.k / divisor; to be set by who asks */
+    double divisor; /* scores are q.k / divisor; set by the caller */
     double cap;     /* of scores, es_cap_scores(); likewise */
     double *reach;  /* (n) |v_j - y|, y the output over all keys; or what heads have in common */
     double *each;   /* (n) of one head among several */

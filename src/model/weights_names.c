@@ -128,8 +128,8 @@ static es_status check_known(survey *s, const char *name)
                         "tensor %.100s is not part of a %s", name, arch->title);
 }
 
-/* Renamed tensors are the commonest mistake of those who save a model by hand; the hint says
- * how they should be called, from the description. */
+/* Renamed tensors are the most common mistake when a model is saved by hand; the hint says how they
+ * should be called, from the description. */
 static es_status no_body(const survey *s)
 {
     const es_arch *arch = s->model->arch;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* page_data.h : the data of a page: for its figures, and for the reader who saves a table. */
+/* page_data.h : the data of a page: for its figures, and for saving a table. */
 #ifndef ES_REPORT_PAGE_DATA_H
 #define ES_REPORT_PAGE_DATA_H
 

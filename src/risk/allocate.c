@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* allocate.c : keys shared out where they are worth most (THEORY 14). */
+/* allocate.c : divides keys among units where they lower the risk most (THEORY 14). */
 #include "risk/allocate.h"
 
 #include <math.h>

@@ -41,8 +41,8 @@ double es_cell_real(const es_table *t, const column *c, int64_t row);
 const char *es_cell_text(const es_table *t, const column *c, int64_t row);
 const es_numbers *es_cell_numbers(const es_table *t, const column *c, int64_t row);
 
-/*! es_column_used() : was the column given a value in some row? Lists do not count: only JSON and
- *  CSV show them. */
+/*! es_column_used() : returns whether the column has a value in some row. Lists do not count: only
+ *  JSON and CSV show them. */
 bool es_column_used(const es_table *t, int64_t j);
 
 /*! es_column_gather() : the numbers of a column (rows), in `arena`. */
@@ -127,7 +127,7 @@ int64_t es_words_at(const char *list, const char *key);
  *  (size), and moves *at behind it. @return : false at the end of the line. In run_answer.c. */
 bool es_command_word(const char **at, char *out, size_t size);
 
-/*! es_column_shown() : is column j in the views of this table? */
+/*! es_column_shown() : returns whether column j is in the views of this table. */
 bool es_column_shown(const es_table *t, int64_t j);
 
 /* A view under way. Bytes are gathered; after the first failure everything is dropped. */

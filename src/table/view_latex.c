@@ -145,7 +145,7 @@ static void put_comment(es_writer *writer, const char *text)
         es_writer_char(writer, (unsigned char)*text < ' ' || *text == 0x7f ? ' ' : *text);
 }
 
-/* Formulas lose their marks: who writes the caption sets them. */
+/* Formulas lose their marks: the author of the caption sets them. */
 static void put_definition(es_writer *writer, const char *text)
 {
     const size_t size = strlen(text) + 1;

@@ -342,7 +342,7 @@ static void put_rate(es_table *fits, rate_stats *out, const es_series *s)
     out->p = s->rate.power_p;
 }
 
-/* Fits all points, as one would who takes the reference sample for the limit. */
+/* Fits all points, as if the reference sample were the limit. */
 static es_status fit_reference(reference_row *out, es_series *s, converge_error which,
                                es_error *err)
 {

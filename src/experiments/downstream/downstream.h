@@ -251,7 +251,7 @@ const char *downstream_say_row(const downstream_state *s, int64_t row, char out[
 const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_SIZE]);
 const char *downstream_word(const downstream_state *s, int64_t row, char out[DOWNSTREAM_SIZE]);
 
-/*! downstream_only_rounds() : does it round keys and values and drop none? */
+/*! downstream_only_rounds() : returns whether it rounds keys and values and drops none. */
 static inline bool downstream_only_rounds(const es_thinning *t)
 {
     return t->cache && !t->cache->unit.evict.policy;

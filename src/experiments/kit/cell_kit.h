@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "random/experiment.h"
 
-/*! es_lab_check() : is low <= value <= high? `rule` is "experiment.name", by whose second half the
- * failure calls the number. */
+/*! es_lab_check() : fails unless low <= value <= high. `rule` is "experiment.name", by whose second
+ * half the failure calls the number. */
 static inline es_status es_lab_check(int64_t value, int64_t low, int64_t high, const char *rule,
                                      es_error *error)
 {

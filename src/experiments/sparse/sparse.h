@@ -339,7 +339,7 @@ const char *sparse_asked(const sparse_state *s, int64_t place, int64_t plan,
                          char out[ES_POLICY_SIZE]);
 int64_t sparse_keys(const sparse_state *s, int64_t place, int64_t plan);
 
-/*! sparse_looks_back() : does a policy use what earlier queries attended to? */
+/*! sparse_looks_back() : returns whether a policy uses the weights of earlier queries. */
 bool sparse_looks_back(const sparse_state *s);
 
 /* ---- caches.c, cache_cells.c ---- */
@@ -435,7 +435,8 @@ static inline double sparse_error2(const sparse_row *r)
     return r->mse_exact.value == r->mse_exact.value ? r->mse_exact.value : r->mse.value;
 }
 
-/*! sparse_has_spread() : is there a unit of errors? Not where all weight is on equal values. */
+/*! sparse_has_spread() : returns whether errors have a unit: not where all weight is on equal
+ * values. */
 static inline bool sparse_has_spread(const sparse_row *r) { return r->spread2 > 0.0; }
 
 /*! sparse_rows_make() : computes (places, plans) rows; name.asked is unset. */
