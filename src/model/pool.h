@@ -40,7 +40,7 @@ typedef enum es_pool_store { ES_POOL_F32 = 0, ES_POOL_F16 = 1 } es_pool_store;
 typedef struct es_pool_info {
     int64_t tokens, hidden, layers, heads;
     int64_t blocks, length; /* number of blocks; ids of a full block, specials included */
-    bool specials;          /* are rows of all [CLS] and [SEP] among the tokens? */
+    bool specials;          /* rows of all [CLS] and [SEP] are among the tokens */
     es_pool_store store;
     int64_t repeats;
     bool sparse; /* only some rows are kept */

@@ -116,7 +116,7 @@ static bool begins_block(const char *text, const char *at)
     return strchr(".)", *at) && at[1] == ' ' && strspn(text, "0123456789") == (size_t)(at - text);
 }
 
-/* Would Markdown take the character for something else than itself? */
+/* Returns whether Markdown would read the character as markup. */
 static bool is_mark(const char *text, const char *at)
 {
     const int before = at > text ? (unsigned char)at[-1] : ' ', after = (unsigned char)at[1];

@@ -339,7 +339,7 @@ static void report_parameters(const es_job *job, int64_t different, es_answer *a
     if (different && !asked_alike(s, "n"))
         es_answer_add_finding(answer,
                               "Caution: the sizes n differ. Rows at one n are compared with each "
-                              "other, but what is said of the largest n is about different n.");
+                              "other, but findings about the largest n are about different n.");
 }
 
 /* Matches rows, tests all pairs and fills the tables. */

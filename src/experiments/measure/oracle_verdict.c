@@ -76,7 +76,7 @@ static const es_column verdict_columns[] = {
     ES_COL(verdict_row, met, ES_FORMAT_FLAG, "met", "",
            "every row is within the expected error of the format, or of a kernel in it that rounds "
            "scores, which looks_like then names; empty: that is larger than the values, "
-           "and nothing can be told"),
+           "and the row cannot be judged"),
     ES_COL(verdict_row, format, ES_FORMAT_TEXT, "format", "",
            "in which it was computed: as --compare-dtype says, or the narrowest that holds all its "
            "numbers"),

@@ -139,7 +139,7 @@ typedef struct head_rows {
     const probe_head_row *rows;
     int64_t count;
     double *scratch; /* (count) */
-    bool advised;    /* does any of them have an advice? */
+    bool advised;    /* one of them has an advice */
 } head_rows;
 
 /* Median of a double of the row over the heads of a class; NaN if none has a number. */
