@@ -111,9 +111,9 @@ enum { ES_ARCH_FIELDS = 80 }; /* most fields of a description */
 
 /* ---- which layers have the window, and which turn ---- */
 
-/* What config.json says about its layers, or a description where it says nothing. Of layer l:
- * it has the window if layer_types says so; where that is missing, if l >= first, and period is 0
- * or (l + phase) mod period is not 0, and, where only_still is set, if it does not turn. */
+/* Kinds of layers by config.json or, without its keys, by the description. Layer l has the window
+ * if layer_types says so; where that is missing, if l >= first, and period is 0 or (l + phase) mod
+ * period is not 0, and, where only_still is set, if it does not turn. */
 typedef struct es_layers_stated {
     int64_t window;        /* sliding_window; 0 and below: none */
     bool asks, used;       /* the family has the key use_sliding_window, and what that says */
@@ -254,7 +254,7 @@ typedef enum es_head_norm {
     ES_HEAD_NORMS
 } es_head_norm;
 
-/* What becomes of the rows of gate and W1. */
+/* The function of the rows of gate and W1. */
 typedef enum es_gate_kind {
     ES_GATE_HALVES,  /* f(gate) up; all of the gate's come first */
     ES_GATE_CLIPPED, /* (up' + 1) gate' sigmoid(1.702 gate'), gate' = min(gate, 7), up' = up clipped

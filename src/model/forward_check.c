@@ -25,7 +25,8 @@ static es_status check_start(const es_model_config *c, const es_model_block *b, 
     return ES_OK;
 }
 
-/* What is wanted of the next token takes a model that predicts it, ids, and the last state. */
+/* Fails if results about the next token are asked for without a model that predicts it, ids, or the
+ * last state. */
 static es_status check_predict(const es_model_config *c, const es_model_block *b, es_error *err)
 {
     if (!es_block_wants_logits(b))

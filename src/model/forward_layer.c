@@ -141,7 +141,7 @@ static void spoil(const es_attend_out *out, int64_t n, int64_t k)
             statistics[s][i] = (double)NAN;
 }
 
-/* Where the draws of a head begin: model.h says which cells are its queries'. */
+/* Returns the address of a head's draws: model.h says which cells are its queries'. */
 static es_address address_of(const es_model *m, const es_model_sparse *sparse, int64_t head)
 {
     es_address at = sparse->at;

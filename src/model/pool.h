@@ -46,10 +46,10 @@ typedef struct es_pool_info {
     bool sparse; /* only some rows are kept */
 } es_pool_info;
 
-/* Which rows of a layer are to be kept of a pool that holds no others: a pure function of its
- * arguments. `about` is the pool, as it will be, and starts (blocks + 1) are the rows where blocks
- * begin. It is asked twice: with rows NULL, for the most there will be, into *count; then for
- * rows (*count), in any order, repeats allowed, and how many it has written. */
+/* Chooses the rows that a sparse pool stores of a layer: a pure function of its arguments. `about`
+ * is the pool, as it will be, and starts (blocks + 1) are the rows where blocks begin. It is asked
+ * twice: with rows NULL, for the most there will be, into *count; then for rows (*count), in any
+ * order, repeats allowed, and how many it has written. */
 typedef es_status (*es_pool_keep_fn)(void *user, const es_pool_info *about, const int64_t *starts,
                                      int64_t layer, int64_t *rows, int64_t *count, es_error *err);
 
@@ -78,7 +78,7 @@ typedef struct es_pool_spec {
     void *keep_user;
 } es_pool_spec;
 
-/* What a pool will take. */
+/* Size and cost of a pool. */
 typedef struct es_pool_cost {
     int64_t tokens;    /* rows of each layer's file */
     double flops;      /* of the forward pass: es_model_work() */

@@ -26,7 +26,7 @@ enum { ES_POOL_SEEN = 4 }; /* entropy, top weight, sum of squares, its inverse *
 #define ES_POOL_SUMS "checksums"
 enum { ES_POOL_STAGE_ID = 0, ES_POOL_SUMS_ID = 1 };
 
-/* Of the floats that a reader gets: halves become floats without a loss. */
+/* Returns the checksum of a row as floats, to which halves convert without loss. */
 static inline uint64_t es_pool_sum(const float *row, int64_t hidden)
 {
     return es_sum(row, (size_t)hidden * sizeof *row);
@@ -177,7 +177,7 @@ static inline void es_pool_run_path(const char *folder, char out[ES_POOL_PATH])
     snprintf(out, ES_POOL_PATH, "%s/pool.run", folder);
 }
 
-/* Of a pool that is made by several ranks: do all of them see the same folder? */
+/* The file by which ranks find out whether they see the same folder. */
 #define ES_POOL_NONCE "pool.nonce"
 
 static inline void es_pool_layer_path(const char *folder, int64_t layer, char out[ES_POOL_PATH])

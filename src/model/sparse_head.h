@@ -15,7 +15,7 @@ typedef struct es_sharing_head {
     es_attend_out out; /* where its results go */
 } es_sharing_head;
 
-/* What one thread works in; sized for the longest block. */
+/* Memory of one thread, sized for the longest block. */
 typedef struct es_sparse_scratch {
     es_mem_limit *budget;
     es_sharing_head *heads; /* (size) filled in by the caller */
@@ -93,7 +93,7 @@ static inline double es_past_keys(es_past past, int64_t n)
     return w >= all ? (all + 1.0) / 2.0 : w - w * (w - 1.0) / (2.0 * all);
 }
 
-/* What is special about a head that keeps some keys. */
+/* Statistics of a head that keeps some keys. */
 typedef struct es_sparse_found {
     double kept;   /* keys of a query, as often as they are drawn; mean over queries */
     int64_t empty; /* queries for which chance kept no key */

@@ -248,7 +248,7 @@ static const es_st_tensor *find_role(const survey *s, es_part_role role)
     return NULL;
 }
 
-/* What lies outside of the body of a wrapper's text model may be named as part of that. */
+/* Tensors outside of the body of a wrapper's text model may be named as part of it. */
 static void find_outside(survey *s)
 {
     if (strstr(s->from->prefix, "language_model.") != s->from->prefix ||

@@ -196,7 +196,7 @@ static void read_spreads(const work *w, double *spread2)
 
 /* ---- runs ---- */
 
-/* What is recorded of a run while it goes on. */
+/* Sums that a run collects. */
 typedef struct listener {
     work *w;
     es_wo_sum *sum; /* attention output of `layer`; NULL: of none */

@@ -545,7 +545,7 @@ static const char *say_mode(const es_job *job)
                                                : "";
 }
 
-/* Reports where keys are dropped, and what the errors do not tell. */
+/* Reports where keys are dropped, and what the errors do not show. */
 static void report_setting(const es_job *job, es_answer *a)
 {
     const depth_params *p = job->params;

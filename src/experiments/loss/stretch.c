@@ -4,7 +4,7 @@
  *
  * Settings are compared on the same tokens, block by block, by Student's t. The best one is chosen
  * from the same blocks, so p-values are corrected by Holm for all pairs of settings, not only for
- * those with the best: what is said about it then holds whichever it is. */
+ * those with the best: findings about the best then hold for any choice of it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
