@@ -13,7 +13,7 @@
 #include "experiments/picture/embed.h"
 #include "linalg/linalg.h"
 
-static const char *const methods[] = {"tsne", "pca", NULL};
+static const char *const picture_methods[] = {"tsne", "pca", NULL};
 
 #define FIELD(member) .field = offsetof(picture_params, member)
 static const es_param params[] = {
@@ -27,7 +27,7 @@ static const es_param params[] = {
     {"method", 0, ES_PARAM_CHOICE, "tsne|pca",
      "tsne: neighbours stay neighbours, distances mean nothing; pca: the plane in which outputs "
      "vary most, where distances are too small but comparable",
-     FIELD(method), .choices = methods, .default_value = "tsne"},
+     FIELD(method), .choices = picture_methods, .default_value = "tsne"},
     {"perplexity", 0, ES_PARAM_NUMBER, "U", "of t-SNE: how many neighbours a point looks at",
      FIELD(perplexity), .min = 1.01, .max = 1000, .default_value = "30"},
     {"steps", 0, ES_PARAM_WHOLE, "N", "of t-SNE's descent", FIELD(steps), .min = 10, .max = 100000,
@@ -348,7 +348,7 @@ static es_status open_study(es_job *job, es_error *err)
     s->points = p->queries * s->sets;
     s->neighbours = s->points / 4 < NEIGHBOURS ? s->points / 4 : NEIGHBOURS;
     ES_TRY(check_points(p, s, err));
-    es_answer_text(job->answer, "method", methods[p->method]);
+    es_answer_text(job->answer, "method", picture_methods[p->method]);
     if (p->method == PICTURE_TSNE)
         es_answer_real(job->answer, "perplexity", p->perplexity);
     es_answer_count(job->answer, "queries", p->queries);

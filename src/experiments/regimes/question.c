@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 
-static const char *const laws[] = {"uniform",   "vmf",     "mixture", "subsphere",
-                                   "vanishing", "planted", "file",    NULL};
+static const char *const regimes_laws[] = {"uniform",   "vmf",     "mixture", "subsphere",
+                                           "vanishing", "planted", "file",    NULL};
 
 static const es_param params[] = {
     {"dim", 'd', ES_PARAM_COUNTS, "GRID", "dimension: keys lie on the unit sphere of R^D",
@@ -27,7 +27,7 @@ static const es_param params[] = {
      "uniform; vmf: concentrated around a direction; mixture of such; subsphere: only on a sphere "
      "S^m through the query; vanishing: density like distance^p near the query; planted: uniform, "
      "but one key is the query; file: chosen among --points",
-     .field = offsetof(regimes_params, law), .choices = laws, .default_value = "uniform",
+     .field = offsetof(regimes_params, law), .choices = regimes_laws, .default_value = "uniform",
      .renamed_from = "keys"},
     {"kappa", 0, ES_PARAM_REALS, "LIST", "concentrations of vmf, or of the parts of a mixture",
      .field = offsetof(regimes_params, kappa), .min = 0, .max = 1e4,
@@ -185,7 +185,7 @@ static es_status open_study(es_job *job, es_error *err)
     ES_TRY(complete(job, p, err));
     ES_TRY(check_sizes(p, &s->points, err));
     ES_TRY(open_values(job, p, err));
-    es_answer_text(job->answer, "keys", laws[p->law]);
+    es_answer_text(job->answer, "keys", regimes_laws[p->law]);
     es_answer_text(job->answer, "method", p->brute ? "brute" : "nearest");
     es_answer_count(job->answer, "replicates", p->replicates);
     ES_TRY(regimes_stage(job, err));
