@@ -29,20 +29,20 @@ static const cli_option options[] = {
      .field = offsetof(demo_options, decoder)},
     {0}};
 
-/* ---- the stops of the tour ---- */
+/* ---- the steps of the tour ---- */
 
 enum { MOST_WORDS = 24 };
 
-typedef struct stop {
+typedef struct step {
     const char *title;
     double seconds;                /* on two cores, about: for progress */
     const char *words[MOST_WORDS]; /* of the command line, after "esscher" */
     const char *run;               /* name of its run file; NULL: its first word */
-} stop;
+} step;
 
 /* After the real models, which come first: from what an engineer asks to what a theorist does, and
  * the papers' claims at the end. */
-static const stop stops[] = {
+static const step steps[] = {
     {"how fast attention finds its limit, measured and predicted",
      8.0,
      {"converge", "--dim", "10", "--head", "rotation", "--scales", "0.2,0.7,1.5", "--predict"}},
@@ -53,7 +53,7 @@ static const stop stops[] = {
     {"attention as heat running backwards", 1.5, {"heat"}},
     {"the papers' claims, checked on this machine", 55.0, {"claims"}},
 };
-enum { STOPS = sizeof stops / sizeof stops[0], MODEL_STOPS = 3, MOST_STOPS = STOPS + MODEL_STOPS };
+enum { STEPS = sizeof steps / sizeof steps[0], MODEL_STEPS = 3, MOST_STEPS = STEPS + MODEL_STEPS };
 
 /* ---- tables ---- */
 
@@ -64,12 +64,12 @@ static const es_column claim_columns[] = {{"id", "claim", "", ES_FORMAT_TEXT},
 static const es_table_view claim_views[] = {{"Claims and verdicts", .only_with_full = true}, {0}};
 static const es_table_spec claims_table = {"claims", claim_columns, claim_views};
 
-static const es_column stop_columns[] = {{"title", "seen", "", ES_FORMAT_TEXT},
+static const es_column step_columns[] = {{"title", "seen", "", ES_FORMAT_TEXT},
                                          {"seconds", "time", "", ES_FORMAT_DURATION},
                                          {"run", "run file", "", ES_FORMAT_TEXT},
                                          {0}};
-static const es_table_view stop_views[] = {{"The tour"}, {0}};
-static const es_table_spec stops_table = {"stops", stop_columns, stop_views};
+static const es_table_view step_views[] = {{"The tour"}, {0}};
+static const es_table_spec steps_table = {"steps", step_columns, step_views};
 
 static const es_column report_columns[] = {{"page", "open in a browser", "", ES_FORMAT_TEXT}, {0}};
 static const es_table_view report_views[] = {
@@ -88,13 +88,13 @@ static const es_table_spec report_table = {"report", report_columns, report_view
 /* ---- running them ---- */
 
 /* Fails because a step of the demo failed; its own error was printed before. */
-static es_status stop_failed(const stop *s, es_error *err)
+static es_status step_failed(const step *s, es_error *err)
 {
-    return cli_fail(err, cli_interrupted() ? ES_E_INTERRUPTED : ES_E_NUMERIC, NULL, "demo.stop",
+    return cli_fail(err, cli_interrupted() ? ES_E_INTERRUPTED : ES_E_NUMERIC, NULL, "demo.step",
                     "see the error above", "demo stopped at: %s", s->title);
 }
 
-/* Verdicts, of the stop that has any. */
+/* Verdicts, of the step that has any. */
 static void put_claims(cli_session *session, const es_table *found)
 {
     if (!found)
@@ -111,23 +111,23 @@ static void put_claims(cli_session *session, const es_table *found)
 typedef struct tour {
     cli_session *session;
     const demo_options *o;
-    const stop *stops[MOST_STOPS];
+    const step *steps[MOST_STEPS];
     int count;
-    double seconds, passed; /* of all stops, and of those that are behind us */
-    char runs[MOST_STOPS][4200];
+    double seconds, passed; /* of all steps, and of those that are behind us */
+    char runs[MOST_STEPS][4200];
 } tour;
 
 /* One command line, its run file written over; its claims, if it has any, into our answer. */
 static es_status visit(tour *t, int at, es_error *err)
 {
     cli_session *session = t->session;
-    const stop *s = t->stops[at];
+    const step *s = t->steps[at];
     char threads[24], *run = t->runs[at];
     const char *argv[MOST_WORDS + 8] = {"esscher"};
     int argc = 1;
-    cli_stop found = {.tour = &session->progress,
-                      .from = t->passed / t->seconds,
-                      .to = (t->passed + s->seconds) / t->seconds};
+    cli_tour_step found = {.tour = &session->progress,
+                           .from = t->passed / t->seconds,
+                           .to = (t->passed + s->seconds) / t->seconds};
     for (; s->words[argc - 1]; argc++)
         argv[argc] = s->words[argc - 1];
     snprintf(run, sizeof t->runs[at], "%s/%s.run", t->o->folder, s->run ? s->run : s->words[0]);
@@ -148,8 +148,8 @@ static es_status visit(tour *t, int at, es_error *err)
         session->check_failed = true;
     t->passed += s->seconds;
     if (!found.answer)
-        return stop_failed(s, err);
-    es_table *table = es_answer_table(cli_result(session), &stops_table);
+        return step_failed(s, err);
+    es_table *table = es_answer_table(cli_result(session), &steps_table);
     const int64_t row = es_table_row(table);
     es_table_text(table, row, "title", s->title);
     es_table_real(table, row, "seconds", cli_seconds() - before);
@@ -230,14 +230,14 @@ static bool find_decoder(const cli_session *session, const demo_options *o, char
 /* ---- all of it ---- */
 
 /* Lists the steps: those of the user's model first. */
-static void plan(tour *t, const stop *real, int count)
+static void plan(tour *t, const step *real, int count)
 {
     for (int i = 0; i < count; i++)
-        t->stops[t->count++] = &real[i];
-    for (int i = 0; i < STOPS; i++)
-        t->stops[t->count++] = &stops[i];
+        t->steps[t->count++] = &real[i];
+    for (int i = 0; i < STEPS; i++)
+        t->steps[t->count++] = &steps[i];
     for (int i = 0; i < t->count; i++)
-        t->seconds += t->stops[i]->seconds;
+        t->seconds += t->steps[i]->seconds;
 }
 
 /* Checks options that belong together. */
@@ -263,34 +263,34 @@ static bool is_causal(const char *model)
 }
 
 /* A model of the user's: of a decoder the heads by position, of others their limits. */
-static stop stop_at(const demo_options *o)
+static step step_at(const demo_options *o)
 {
     if (is_causal(o->model))
-        return (stop){"a real model, head by head",
+        return (step){"a real model, head by head",
                       32.0,
                       {"probe", "--model", o->model, "--text", o->text, "--pool", "8192"}};
-    return (stop){"a real model, head by head",
+    return (step){"a real model, head by head",
                   32.0,
                   {"probe", "--model", o->model, "--text", o->text, "--pool", "8192", "--n",
                    "100..2000*4", "--replicates", "4", "--query-count", "512", "--exact-queries",
                    "32"}};
 }
 
-/* The models that there are. @return : how many stops. */
+/* The models that there are. @return : how many steps. */
 static int plan_models(const cli_session *session, const demo_options *o, char folder[PATH_SIZE],
-                       char text[PATH_SIZE + 16], stop out[MODEL_STOPS])
+                       char text[PATH_SIZE + 16], step out[MODEL_STEPS])
 {
     int count = 0;
     if (o->model)
-        out[count++] = stop_at(o);
+        out[count++] = step_at(o);
     if (!find_decoder(session, o, folder, text))
         return count;
     out[count++] =
-        (stop){"a decoder: where its heads need to look",
+        (step){"a decoder: where its heads need to look",
                10.0,
                {"probe", "--model", folder, "--text", text, "--pool", "16384", "--block", "1024"},
                .run = "decoder"};
-    out[count++] = (stop){"what context is worth to it",
+    out[count++] = (step){"what context is worth to it",
                           8.0,
                           {"loss", "--model", folder, "--text", text, "--blocks", "4", "--block",
                            "1024", "--window", "32,256", "--sinks", "4"}};
@@ -302,9 +302,9 @@ static es_status run(cli_session *session, void *given, es_error *err)
 {
     const demo_options *o = given;
     char folder[PATH_SIZE], text[PATH_SIZE + 16];
-    stop models[MODEL_STOPS];
+    step models[MODEL_STEPS];
     tour t = {.session = session, .o = o};
-    const char *paths[MOST_STOPS];
+    const char *paths[MOST_STEPS];
     es_status status = check_options(o, err);
     if (status != ES_OK)
         return status;

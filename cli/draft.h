@@ -7,7 +7,7 @@
 
 #include <esscher/status.h>
 
-/* May `path` be created? Looked at before a run, so that hours of work do not end in a refusal.
+/* Checks before a run that `path` may be created, so that hours of work do not end in a refusal.
  * @return : ES_OK; ES_E_EXISTS unless `overwrite`; ES_E_IO if the folder cannot be written. */
 es_status cli_target_check(const char *path, bool overwrite, es_error *err);
 

@@ -48,8 +48,8 @@ static es_status read_text(FILE *file, const char *name, es_token_stream *stream
 }
 
 /* Reports bytes that were not UTF-8 and became U+FFFD. */
-static void tell_replaced(const cli_session *session, const es_token_stream *stream,
-                          const char *path)
+static void report_replaced(const cli_session *session, const es_token_stream *stream,
+                            const char *path)
 {
     char shown[256];
     int64_t at;
@@ -82,7 +82,7 @@ static es_status tokenize(encode_job *job, const es_tokenizer *tokenizer, es_err
             status = es_text_check_replaced(count, bytes, opts.invalid, path, at, err);
         if (status != ES_OK && !err->file[0])
             snprintf(err->file, sizeof err->file, "%s", path);
-        tell_replaced(job->session, stream, path);
+        report_replaced(job->session, stream, path);
         es_token_stream_close(stream);
     }
     fclose(file);
@@ -155,7 +155,8 @@ static es_status inspect_ids(encode_job *job, es_error *err)
     return ES_OK;
 }
 
-/* An id that the model lacks is named with its place: it would be read from beyond a table. */
+/* Fails for an id that the model does not have, with its place: it would be read from beyond a
+ * table. */
 static es_status load_ids(encode_job *job, es_error *err)
 {
     const int64_t vocab = job->config.vocab;

@@ -64,7 +64,7 @@ static es_status start_session(cli_session *s, es_error *err)
     if (s->command->common == 0)
         isa = ES_ISA_PORTABLE; /* whatever ESSCHER_ISA says, help is given */
     else if (es_isa_resolve(wanted, &isa, err) != ES_OK)
-        return err->code = ES_E_ARGUMENT; /* the user asked for what the CPU lacks */
+        return err->code = ES_E_ARGUMENT; /* the CPU does not have what the user asked for */
     es_log_set(show_remark, s,
                s->common.quiet     ? ES_LOG_ERROR
                : s->common.verbose ? ES_LOG_DEBUG
@@ -75,7 +75,7 @@ static es_status start_session(cli_session *s, es_error *err)
     s->exec = (es_exec){.threads = es_build_info().openmp ? threads : 1,
                         .isa = isa,
                         .budget = &s->budget,
-                        .progress = cli_progress_tell,
+                        .progress = cli_progress_report,
                         .progress_user = &s->progress,
                         .executor = s->executor};
     cli_ranks_say(s);
@@ -184,7 +184,7 @@ es_status cli_admit(cli_session *session, const es_cost *cost, bool *done, es_er
 {
     *done = session->common.dry_run;
     if (*done)
-        return es_cost_tell(cost, &session->exec, cli_kernels(session), cli_result(session), err);
+        return es_cost_report(cost, &session->exec, cli_kernels(session), cli_result(session), err);
     say_cost(session, cost);
     return es_cost_admit(cost, (size_t)session->common.max_memory, &session->budget, err);
 }
@@ -203,23 +203,23 @@ static es_status run_command(cli_session *s, es_params *own, es_error *err)
 
 /* Runs a command from its options to its answer. Joins the other ranks, if there are any; a
  * failure before the run is shared with them, because they would wait for this rank. */
-static es_status run_session(cli_session *s, es_params *own, cli_stop *stop, es_error *err)
+static es_status run_session(cli_session *s, es_params *own, cli_tour_step *step, es_error *err)
 {
-    const bool together = s->command->study && !stop;
+    const bool together = s->command->study && !step;
     es_status status = cli_stdin_check(s, own, err);
     if (status == ES_OK && together)
         status = cli_ranks_join(s, err);
     if (status != ES_OK)
         return status;
     status = start_session(s, err);
-    if (stop)
-        cli_progress_within(&s->progress, stop->tour, stop->from, stop->to);
+    if (step)
+        cli_progress_within(&s->progress, step->tour, step->from, step->to);
     if (status != ES_OK)
         return es_work_agree(&(es_exec){.executor = s->executor}, status, "", err);
     return run_command(s, own, err);
 }
 
-int cli_execute(const cli_command *command, int argc, char **argv, cli_stop *stop)
+int cli_execute(const cli_command *command, int argc, char **argv, cli_tour_step *step)
 {
     es_error err = {0};
     cli_help_kind help = CLI_HELP_NONE;
@@ -230,7 +230,7 @@ int cli_execute(const cli_command *command, int argc, char **argv, cli_stop *sto
         session.common = *(const cli_common *)es_params_values(options.common);
     session.silent = !cli_speaks(&session.common);
     if (status == ES_OK && !help)
-        status = run_session(&session, options.own, stop, &err);
+        status = run_session(&session, options.own, step, &err);
     int code = status == ES_E_INTERRUPTED ? cli_interrupt_exit() : cli_exit_of(status);
     /* Wherever in the library it was noticed; a command that has kept something says so itself. */
     if (status == ES_E_INTERRUPTED && (!err.message[0] || strcmp(err.rule, "exec.progress") == 0))
@@ -243,7 +243,7 @@ int cli_execute(const cli_command *command, int argc, char **argv, cli_stop *sto
         session.printed = true; /* or never will be */
     else if (help)
         (help == CLI_HELP_SHORT ? cli_help_short : cli_help_command)(command, stdout);
-    else if (!stop && !session.printed)
+    else if (!step && !session.printed)
         cli_print(&session);
     code = session.print_failed ? CLI_USAGE : code;
     if (status == ES_OK && session.check_failed)
@@ -251,9 +251,9 @@ int cli_execute(const cli_command *command, int argc, char **argv, cli_stop *sto
     code = session.code ? session.code : code;
     cli_ranks_leave(&session, status == ES_OK, code);
     es_log_set(NULL, NULL, ES_LOG_ERROR);
-    if (stop)
-        stop->answer = status == ES_OK ? session.result : NULL;
-    if (!stop || status != ES_OK)
+    if (step)
+        step->answer = status == ES_OK ? session.result : NULL;
+    if (!step || status != ES_OK)
         es_answer_free(session.result);
     cli_options_free(&options);
     return code;

@@ -304,7 +304,7 @@ static es_status show_table(cli_session *session, es_run *run, const export_opti
 }
 
 /* Why there are no tables. */
-static void tell_shard(es_run *run, es_answer *a)
+static void report_shard(es_run *run, es_answer *a)
 {
     int64_t shard, shards, tables = 0;
     es_run_tables_count(run, &tables, NULL);
@@ -321,7 +321,7 @@ static es_status show_list(cli_session *session, es_run *run, es_error *err)
     if (session->common.json)
         return print_json(session, run, NULL, err);
     es_answer *a = cli_result(session);
-    tell_shard(run, a);
+    report_shard(run, a);
     es_status status =
         cli_each_table(run, NULL, &session->budget, list_one, es_answer_table(a, &list_table), err);
     if (status == ES_OK)

@@ -146,7 +146,7 @@ static void sql_table(void *tables, const es_table *t)
         sql_row(t, name, i);
 }
 
-/* What was asked, and who computed it, as tables like the others. */
+/* Parameters and provenance as tables like the others. */
 static void sql_about(const es_run *run)
 {
     const es_run_about about = es_run_info(run);
@@ -197,7 +197,7 @@ es_status cli_export_sql(es_run *run, const char *table, es_mem_limit *budget, e
 
 /* ---- one observation to a row ---- */
 
-/* Does the column tell rows apart? */
+/* Returns whether the column identifies rows. */
 static bool is_key(const es_table *t, const es_table_column *c)
 {
     const char *at = es_table_about(t)->keys;

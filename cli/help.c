@@ -101,7 +101,7 @@ static int print_usage(const cli_command *command, FILE *out)
     return print_wrapped(out, command->usage, 16 + (int)strlen(command->name), 8);
 }
 
-/* Is `name` one of the words of `names`, which have spaces between them? */
+/* Returns whether `name` is one of the words of `names`, separated by spaces. */
 static bool is_among(const char *name, const char *names)
 {
     const size_t length = strlen(name);

@@ -49,7 +49,7 @@ static const char *available_kernels(char *out, size_t size)
 
 /* OpenBLAS of a distribution may be older than the CPU, and then takes it for one of 2004: matrix
  * products, and so models, are several times slower than they could be. */
-static void tell_blas(es_answer *answer, const char *blas)
+static void report_blas(es_answer *answer, const char *blas)
 {
     if (strstr(blas, "Prescott") && es_isa_available(ES_ISA_AVX2))
         es_answer_add_finding(
@@ -77,7 +77,7 @@ static es_status run(cli_session *session, void *options, es_error *err)
     es_table_count(t, 0, "threads", session->exec.threads);
     es_table_real(t, 0, "openmp", build.openmp);
     es_table_text(t, 0, "blas", build.blas);
-    tell_blas(cli_result(session), build.blas);
+    report_blas(cli_result(session), build.blas);
     if (pages > 0 && size > 0) /* where the system provides it */
         es_table_real(t, 0, "memory_bytes", (double)pages * (double)size);
     es_table_text(t, 0, "precision_f32", F32_ACCURACY);

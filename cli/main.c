@@ -29,8 +29,8 @@ static void fill_closed_descriptors(void)
             return;
 }
 
-/* Has the reader of a pipe left, as head does when it has seen enough? Asked of the descriptor:
- * errno of the write that failed may be long gone. */
+/* Returns whether the reader of a pipe has closed it, as head does after its lines. It asks the
+ * descriptor, because errno of the write that failed may be overwritten. */
 static bool reader_left(int fd)
 {
     struct pollfd end = {.fd = fd, .events = POLLOUT};

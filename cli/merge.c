@@ -102,7 +102,9 @@ static bool writes(const cli_option *o, bool common)
     return !common && o->kind == ES_PARAM_OUTPUT;
 }
 
-/* Does it say what is computed, rather than where, how fast, or how it is shown? */
+/* Returns whether the option sets what is computed, rather than where, how fast, or how it is
+ * shown.
+ */
 static bool determines(const cli_option *o, bool common)
 {
     return (!common && !writes(o, common)) || strcmp(o->name, "seed") == 0 ||
@@ -203,7 +205,7 @@ static es_status make_ending(const cli_session *session, const merge_options *o,
 }
 
 /* Says which files of the shards the merge does not write, and how to have them. */
-static void tell_left_out(const cli_session *session, const merge_options *o, const ending *e)
+static void report_left_out(const cli_session *session, const merge_options *o, const ending *e)
 {
     if (session->common.quiet || !e->left_out[0])
         return;
@@ -288,8 +290,8 @@ static void end_run(cli_session *session, const merge_options *o, const ending *
     free(line);
 }
 
-static void tell_joined(cli_session *session, const merge_options *o, const ending *e,
-                        const es_run_joined *j)
+static void report_joined(cli_session *session, const merge_options *o, const ending *e,
+                          const es_run_joined *j)
 {
     es_answer *a = cli_result(session);
     es_answer_text(a, "run", o->out);
@@ -332,9 +334,9 @@ static es_status run(cli_session *session, void *given, es_error *err)
     if (status == ES_OK)
         status = join(session, o, &e, &joined, err);
     if (status == ES_OK)
-        tell_left_out(session, o, &e);
+        report_left_out(session, o, &e);
     if (status == ES_OK && (o->partial || !e.command))
-        tell_joined(session, o, &e, &joined);
+        report_joined(session, o, &e, &joined);
     else if (status == ES_OK)
         end_run(session, o, &e);
     free_ending(&e);

@@ -246,7 +246,7 @@ static es_status read_option(reading *r, es_error *err)
 
 /* Reports points of a grid that coincide after rounding, because the table will have fewer rows
  * than asked for. */
-static void tell_merged(const cli_command *command, es_params *own)
+static void report_merged(const cli_command *command, es_params *own)
 {
     for (const es_param *o = command->options; o && o->name; o++) {
         if (o->kind != ES_PARAM_COUNTS)
@@ -375,7 +375,7 @@ es_status cli_options_parse(const cli_command *command, int argc, char **argv, c
     if (status != ES_OK)
         return status;
     if (!common->quiet && cli_speaks(common))
-        tell_merged(command, out->own);
+        report_merged(command, out->own);
     return ES_OK;
 }
 

@@ -89,7 +89,7 @@ static void put_heads(const es_plan *p, es_table *t)
 }
 
 /* Adds the sentence about the whole plan. */
-static void tell_totals(const es_plan *p, es_answer *a)
+static void report_totals(const es_plan *p, es_answer *a)
 {
     const double kept = 100.0 * p->keys_kept / p->keys_all;
     if (p->mode == ES_PLAN_IDEAL)
@@ -111,7 +111,7 @@ static void show(cli_session *session, const es_plan *p)
     es_answer *a = cli_result(session);
     char fingerprint[17];
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)p->fingerprint);
-    tell_totals(p, a);
+    report_totals(p, a);
     if (p->note[0])
         es_answer_add_finding(a, "Note: %s", p->note);
     es_answer_text(a, "mode", mode_names[p->mode]);

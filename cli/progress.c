@@ -57,7 +57,7 @@ void cli_progress_start(cli_progress *p, const char *what, int when, bool quiet)
     *p =
         (cli_progress){.what = what, .terminal = terminal, .left = -1.0, .span = 1.0, .parts = 1.0};
     p->shown = when == CLI_PROGRESS_ALWAYS || (when != CLI_PROGRESS_NEVER && terminal && !quiet);
-    p->started = p->told = p->last = cli_seconds();
+    p->started = p->reported = p->last = cli_seconds();
 }
 
 void cli_progress_within(cli_progress *p, const cli_progress *of, double from, double to)
@@ -74,9 +74,9 @@ void cli_progress_within(cli_progress *p, const cli_progress *of, double from, d
  * that the figure does not jump. */
 static void estimate(cli_progress *p, double now, double share, double kept)
 {
-    const double step = now - p->told, elapsed = now - p->started, made = share - kept;
+    const double step = now - p->reported, elapsed = now - p->started, made = share - kept;
     p->share = share;
-    p->told = now;
+    p->reported = now;
     if (elapsed < 2.0 || made < 0.01)
         return;
     const double left = elapsed * (1.0 - share) / made;
@@ -128,7 +128,7 @@ bool cli_progress_phase(cli_progress *p, const char *phase, double share, double
     return cli_interrupted();
 }
 
-bool cli_progress_tell(void *progress, double done, double total)
+bool cli_progress_report(void *progress, double done, double total)
 {
     cli_progress *p = progress;
     return cli_progress_phase(p, p->phase, total > 0.0 ? (p->part + done / total) / p->parts : 0.0,

@@ -74,8 +74,8 @@ static const char standard_page[] = "report.html";
 
 /* ---- the page ---- */
 
-static es_status tell_page(cli_session *session, const char *path, const es_report_size *size,
-                           es_error *err)
+static es_status report_page(cli_session *session, const char *path, const es_report_size *size,
+                             es_error *err)
 {
     es_table *t = es_answer_table(cli_result(session), &table);
     es_table_row(t);
@@ -104,7 +104,7 @@ static es_status write_page(cli_session *session, const report_options *o, es_er
         return cli_fail(err, status, NULL, "report.figures",
                         "install nodejs and npm and build again, or take --no-figures",
                         "this build draws no figures: %s", es_report_missing());
-    return status == ES_OK ? tell_page(session, path, &size, err) : status;
+    return status == ES_OK ? report_page(session, path, &size, err) : status;
 }
 
 /* ---- figures ---- */
@@ -141,7 +141,7 @@ static void add_file(void *user, const es_report_file *file)
     es_table_count(list->table, list->count - 1, "bytes", (int64_t)list->bytes);
 }
 
-static void tell_unknown(cli_session *session, const figure_list *list)
+static void report_unknown(cli_session *session, const figure_list *list)
 {
     if (list->unsure > 0)
         es_answer_add_finding(
@@ -151,7 +151,7 @@ static void tell_unknown(cli_session *session, const figure_list *list)
             (long long)list->unsure, (long long)list->count);
 }
 
-static void tell_none(cli_session *session, int64_t runs)
+static void report_none(cli_session *session, int64_t runs)
 {
     es_answer_table(cli_result(session), &no_figure_table);
     es_answer_add_finding(cli_result(session),
@@ -183,9 +183,9 @@ static es_status write_figures(cli_session *session, const report_options *o, es
                         "the file exists already; no figure was written");
     if (status != ES_OK)
         return status;
-    tell_unknown(session, &list);
+    report_unknown(session, &list);
     if (list.count == 0)
-        tell_none(session, o->runs.count);
+        report_none(session, o->runs.count);
     return es_answer_status(session->result, err);
 }
 

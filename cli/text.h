@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* text.h : a text that may have to be waited for: a FIFO, a terminal, a slow pipe.
  *
- * While it is, Ctrl-C and its kin (progress.h) stop the run: the system then ends the waiting with
- * EINTR, which is no failure of the file. Any other signal is no reason to stop.
- */
+ * Meanwhile Ctrl-C and the other signals of progress.h stop the run: the system then ends the
+ * waiting with EINTR, which is no failure of the file. Any other signal is no reason to stop. */
 #ifndef CLI_TEXT_H
 #define CLI_TEXT_H
 

@@ -219,7 +219,7 @@ static es_status read_text(reader *r, es_error *err)
 }
 
 /* Reports bytes that were not UTF-8 and became U+FFFD. */
-static void tell_replaced(const cli_session *session, const reader *r)
+static void report_replaced(const cli_session *session, const reader *r)
 {
     char shown[256];
     int64_t line, at;
@@ -255,7 +255,7 @@ static es_status tokenize(cli_session *session, const tokenize_options *o, FILE 
     if (status == ES_OK)
         status = read_text(&r, err);
     if (o->invalid != ES_TEXT_ERROR)
-        tell_replaced(session, &r);
+        report_replaced(session, &r);
     if (status == ES_OK) {
         const int64_t count = es_token_stream_replaced(r.stream, NULL, NULL);
         status = es_text_check_replaced(count, r.at, opts.invalid, r.name, -1, err);

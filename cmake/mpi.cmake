@@ -5,7 +5,7 @@
 #
 # ESSCHER_MPIS is the list of those found: openmpi, mpich, or mpi for one that only CMake's own FindMPI knows.
 set(ESSCHER_MPIS "")
-if(ESSCHER_MPI AND NOT CMAKE_SYSTEM_NAME STREQUAL "Linux") # docs/dev/PORTING.md says what they lack
+if(ESSCHER_MPI AND NOT CMAKE_SYSTEM_NAME STREQUAL "Linux") # docs/dev/PORTING.md says what is missing there
   if(ESSCHER_MPI STREQUAL "ON")
     message(FATAL_ERROR "ESSCHER_MPI=ON, but the plugins are written for Linux")
   endif()

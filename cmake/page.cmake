@@ -4,7 +4,7 @@
 # Style and texts need nothing. Figures need npm, once, while the build is configured: it fetches what
 # web/package-lock.json names, by its hashes, into the build folder; the source folder is never written to. After that a
 # change in web/ is bundled again without a network. Where npm or the network is missing and ESSCHER_REPORT is AUTO, the
-# program is built all the same, and `esscher report` says what it lacks.
+# program is built all the same, and `esscher report` says what is missing.
 #
 # A release has the bundle in web/bundle, with the hash of what it was made from: no npm is needed while that holds.
 include(cmake/web_hash.cmake)

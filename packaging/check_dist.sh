@@ -31,7 +31,7 @@ build/esscher report "$work/x.run" -o "$work/x.html" --quiet >/dev/null
 grep -q 'vega' "$work/x.html" || fail "the report has no figures"
 echo "built without npm; the report has $(wc -c <"$work/x.html" | tr -d ' ') bytes, figures included"
 
-# Who changes web/ is not given the old page.
+# A change of web/ must not leave the old page in place.
 echo '// changed' >>web/page.js
 if cmake -S . -B build -DESSCHER_REPORT=ON >"$work/log" 2>&1; then fail "a stale bundle is used"; fi
 grep -q 'web/bundle was made from other files' "$work/log" || { cat "$work/log" >&2; fail "for another reason"; }

@@ -17,10 +17,26 @@ if [ "$found" != "$list" ]; then
     status=1
 fi
 
-metaphors='rooms?|[a-z_]+_rooms?|courier|workbench|clerk|desk|es_letter|goes home|signs? of life'
-people='nobody|somebody|everybody|whoever|(is|are|was|were) told|told (of|apart)|as .* tells|so many'
-if grep -rniwE "$metaphors|$people" src cli include --include='*.[ch]'; then
+# Metaphors, people where code acts, and words with a plainer one.
+metaphors='rooms?|[a-z_]+_rooms?|courier|workbench|clerk|desk|drawer|es_letter|es_pen|es_book|goes home|signs? of life'
+people='nobody|somebody|everybody|whoever|whom|told|as .* tells|so many'
+verbs='lacks|shared? out|shares out|is said of|its kin'
+words="$metaphors|$people|$verbs"
+if grep -rniwE "$words" src cli include --include='*.[ch]' --exclude=gguf_grids.c ||
+    grep -rniwE "$words" python/esscher cmake --include='*.py' --include='*.cmake' --include='*.awk' ||
+    grep -rniwE "$words" web --include='*.js' --exclude-dir=node_modules; then
     echo "say it in the words of the field: message, queue, rank, caller, reports, number of, scratch, capacity"
+    status=1
+fi
+
+# Functions report, and comments say what a function returns or when it fails: they ask nothing.
+if grep -rnE '(^|[^f])tell(_[a-z_]+)?\(' src cli include --include='*.[ch]'; then
+    echo "a function reports, or adds a finding"
+    status=1
+fi
+if grep -rnE '(/\*!?|\(\) :) (Is|Does|Do|Are|Has|Have|Can|May|Was|Were|Would|is|does|do|are|has|can|may|was|were|would) [^.;:]*\?' \
+    src cli include --include='*.[ch]'; then
+    echo "say what it returns, or when it fails, instead of asking"
     status=1
 fi
 exit $status

@@ -23,7 +23,7 @@
 // The CSV calls x and y by their axis' `column`. Marks that stand side by side have an x that only the eye needs: what
 // they are `of`, {layer, head}, is in the CSV instead.
 //
-// A layer that is `aside` draws what other layers have already, such as lines between their points: the CSV lacks it. A
+// A layer that is `aside` draws what other layers have already, such as lines between their points: the CSV leaves it out. A
 // line without a name is in no key.
 //
 // Rows with a `pick` can be clicked: what it names becomes the run's selection (selection.js), which is marked wherever
@@ -119,7 +119,7 @@ const shapes = [
 ];
 const dashes = [[], [7, 3], [2, 2], [8, 3, 2, 3], [4, 2], [1, 3], [10, 4], [5, 2, 1, 2]];
 
-// What tells a series without its colour: the shape of its points; else, the dashes of its lines.
+// What distinguishes a series without its colour: the shape of its points; else, the dashes of its lines.
 export function styleOf(figure) {
   const pointed = new Set(figure.layers.filter((l) => l.kind === "points").flatMap((l) => l.rows.map((r) => r.series)));
   const plain = !pointed.size && !figure.layers.some((l) => l.dash);
@@ -330,10 +330,10 @@ function keyEntries(figure, theme, width) {
   let [x, y] = [0, 0];
   const [series, styles] = [seriesEntries(figure, theme), styleEntries(figure, theme)];
   return (series.length > 1 || styles.length ? [...series, ...styles] : []).map((entry) => {
-    const room = KEY.sample + 5 + 6 * entry.series.length + KEY.gap;
-    if (x > 0 && x + room > width) [x, y] = [0, y + KEY.line];
+    const space = KEY.sample + 5 + 6 * entry.series.length + KEY.gap;
+    if (x > 0 && x + space > width) [x, y] = [0, y + KEY.line];
     const placed = { ...entry, x, y };
-    x += room;
+    x += space;
     return placed;
   });
 }
@@ -540,7 +540,7 @@ function endOf(figure, name) {
   return rows.length > 1 ? rows.reduce((a, b) => (b.x >= a.x ? b : a)) : null;
 }
 
-// Share of an axis below a value, as well as can be told before it is drawn.
+// Share of an axis below a value, estimated before it is drawn.
 function shareOf(axis, values, v) {
   const of = (t) => (axis.log ? Math.log(t) : t);
   const all = axis.domain ?? extent([...values.filter((t) => drawable(axis, t)), ...(axis.zero ? [0] : [])]) ?? [0, 1];
@@ -592,14 +592,14 @@ export function specOf(figure, theme, { width, height, still = false }) {
   const values = { x: all.map((r) => r.x), y: all.flatMap((r) => [r.y, r.lo, r.hi]) };
   const known = { ...figure, x: { ...figure.x, narrow: width < 420 }, values, series: styleOf(figure) };
   const key = still ? keyEntries(figure, theme, width - 90) : [];
-  const room = key.length ? key.at(-1).y + KEY.line : 0;
+  const space = key.length ? key.at(-1).y + KEY.line : 0;
   const names = still || figure.direct ? null : endNames(figure, theme, width);
   return {
     $schema: "https://vega.github.io/schema/vega-lite/v6.json",
     width,
-    height: height + room,
+    height: height + space,
     autosize: { type: "fit", contains: "padding" },
-    padding: { left: 2, top: 2, right: still ? 8 : 2, bottom: 2 + room },
+    padding: { left: 2, top: 2, right: still ? 8 : 2, bottom: 2 + space },
     background: still ? theme.paper : null,
     ...(still ? { title: { text: figure.title, anchor: "start", fontSize: 13, color: theme.ink } } : {}),
     params: [
@@ -657,7 +657,7 @@ export function dataOf(figure) {
     .flatMap((l) => l.rows.map((row) => ({ part: l.name ?? l.kind, ...data(row) })));
 }
 
-// What stands beside every such CSV: pages carry tables with so many digits.
+// What stands beside every such CSV: pages carry tables with that many digits.
 export const digitsOfCsv = "7 digits; esscher export has all";
 
 // The name of a file that a figure is saved in, of at most `most` characters; a title that has no letter or digit of

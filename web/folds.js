@@ -26,7 +26,7 @@ function nameCells(table) {
   table.dataset.named = "yes";
   const heads = [...table.querySelectorAll("thead th")];
   const role = (nodes, value) => nodes.forEach((node) => node.setAttribute("role", value));
-  role([table], "table"); // cards are no table to a browser; they are to those who hear it
+  role([table], "table"); // cards are no table to a browser; they are to a screen reader
   role(table.querySelectorAll("thead, tbody"), "rowgroup");
   role(table.querySelectorAll("tr"), "row");
   role(heads, "columnheader");

@@ -73,7 +73,7 @@ function glyph(character, heavy) {
 }
 
 // Text as pieces of one font, size and height each: {font, codes, scale, rise, width}; width and rise over the size of
-// the text. `unknown` tells of characters that no font has, which become question marks.
+// the text. `unknown` receives characters that no font has, which become question marks.
 export function piecesOf(text, heavy, unknown = () => {}) {
   const pieces = [];
   for (const given of [...text].flatMap((c) => [...(spelled[c] ?? c)])) {

@@ -3,8 +3,8 @@
 //
 // It knows what Vega writes and nothing else: svg, g, path, line, rect, text, tspan, clipPath, linearGradient; translate,
 // rotate and scale; colours as #rrggbb. What else it meets stops it: a figure is whole or not there. Text is
-// Helvetica, with Symbol for what that lacks, so that nothing is embedded and every word can be searched and edited;
-// characters that neither has become question marks, and are told.
+// Helvetica, with Symbol for what that does not have, so that nothing is embedded and every word can be searched and edited;
+// characters that neither has become question marks, and are reported.
 import { deflateSync } from "node:zlib";
 import { piecesOf } from "./pdf-fonts.js";
 import { highest, lowest } from "./tables.js";
@@ -280,7 +280,7 @@ function shadingObject({ ends, stops }) {
 const unicode = (text) =>
   `<feff${[...Buffer.from(text, "utf16le").swap16()].map((b) => b.toString(16).padStart(2, "0")).join("")}>`;
 
-// The bytes of a PDF, the same for the same SVG. A pixel is three quarters of a point, as in CSS. `unknown` is told of
+// The bytes of a PDF, the same for the same SVG. A pixel is three quarters of a point, as in CSS. `unknown` receives
 // each character that is a question mark there.
 export function pdfOf(svg, title, unknown) {
   const root = treeOf(svg);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* allocate.h : a number of keys to share out among heads (THEORY 14).
+/* allocate.h : divides a number of keys among heads (THEORY 14).
  *
  * A *unit*, a head or a group of heads that share keys and values, has options: m keys kept leave
- * the risk r(m). How should M keys be shared out so that the sum of weighted risks is least? Where
- * every unit's risk falls equally for one more key. With options on a grid that is: on the lower
- * convex hull of each unit's curve, steps are taken in the order of what they are worth,
+ * the risk r(m). Dividing M keys so that the sum of weighted risks is least means that one more key
+ * lowers every unit's risk equally. With options on a grid: on the lower convex hull of each unit's
+ * curve, steps are taken in decreasing order of
  *
  *     weight (r(m) - r(m')) / (m' - m),
  *
@@ -19,11 +19,10 @@
  *     keys[chosen[1]]                                                   what unit 1 gets
  *
  * Both functions read curves and nothing else, are thread-safe and deterministic (of units that are
- * alike the first comes first), and take O(options) memory of their own. Errors of both:
+ * alike the first comes first), and take O(options) memory of their own. Both can return:
  * ES_E_ARGUMENT (allocate.null); ES_E_RANGE (allocate.curve: no option, keys that do not increase
- * or are negative, a risk or weight that is negative or no number; err->row is the unit);
- * ES_E_MEMORY.
- */
+ * or are negative, a risk or weight that is negative or not a number; err->row is the unit);
+ * ES_E_MEMORY. */
 #ifndef ESSCHER_ALLOCATE_H
 #define ESSCHER_ALLOCATE_H
 
@@ -47,7 +46,7 @@ typedef struct es_curve {
 
 /*! es_allocate_keys() : the least sum of weighted risks for at most `keys` keys. chosen (units) are
  *  options; *used their keys, *risk their weighted risks (both may be NULL). Keys that lower no
- * risk stay unused. O(N log N) for N options, and N for each step into what is left.
+ *  risk stay unused. O(N log N) for N options, and O(N) for each step that spends the remainder.
  *  @return : ES_OK; ES_E_RANGE (allocate.keys) if the first options have more already. */
 ES_API es_status es_allocate_keys(const es_curve *curves, int64_t units, double keys,
                                   int64_t *chosen, double *used, double *risk, es_error *err);

@@ -55,8 +55,8 @@ ES_API es_status es_cache_memory(const es_model_config *config, const es_cache_o
                                  int64_t n, es_dtype precision, int threads, double *bytes,
                                  es_error *err);
 
-/*! es_cache_look_ahead() : for a policy that looks at later queries of the full model, runs it once
- *  on the block; for every other policy, does nothing. @return : as es_model_forward(). */
+/*! es_cache_look_ahead() : for a policy that uses later queries of the full model, runs the model
+ *  once on the block; for every other policy, does nothing. @return : as es_model_forward(). */
 ES_API es_status es_cache_look_ahead(es_cache *cache, const es_model *model, const int32_t *ids,
                                      const es_exec *exec, es_error *err);
 
@@ -65,8 +65,8 @@ ES_API es_status es_cache_look_ahead(es_cache *cache, const es_model *model, con
 ES_API const int32_t *es_cache_last(const es_cache *cache);
 
 /*! es_cache_save() : what the last run kept, as JSON: "kept"[layer][kv head], the keys of the
- *  prompt that stayed; of decode mode "evicted"[layer][kv head][t], the key that went after token
- *  t, -1: none. @return : ES_OK; ES_E_EXISTS unless `force`; ES_E_IO; ES_E_MEMORY. */
+ *  prompt that stayed; of decode mode "evicted"[layer][kv head][t], the key that was dropped after
+ *  token t, -1: none. @return : ES_OK; ES_E_EXISTS unless `force`; ES_E_IO; ES_E_MEMORY. */
 ES_API es_status es_cache_save(const es_cache *cache, const char *path, bool force, es_error *err);
 
 #ifdef __cplusplus

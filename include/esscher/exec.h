@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec.h : how work is executed: threads, memory, progress, talk.
+/* exec.h : how work is executed: threads, memory, progress, messages.
  *
  * Nothing in here changes a result. An es_exec says how many threads may work, how much memory they
- * may take, whom to tell about progress; the numbers that come out have the same bits whatever it
- * says, except for `isa`, which chooses the kernels (their agreement is stated in attend.h).
- */
+ * may take, and which function receives progress; results have the same bits for all of these
+ * settings except `isa`, which chooses the kernels (their agreement is stated in attend.h). */
 #ifndef ESSCHER_EXEC_H
 #define ESSCHER_EXEC_H
 
@@ -49,12 +48,14 @@ ES_API const char *es_isa_name(es_isa isa);
 /*! es_isa_parse() : the reverse of es_isa_name(). @return : true if name is known. */
 ES_API bool es_isa_parse(const char *name, es_isa *out);
 
-/*! es_isa_available() : does this CPU, under this operating system, run it, and was it built in? */
+/*! es_isa_available() : returns whether this CPU and operating system run it, and it was built in.
+ */
 ES_API bool es_isa_available(es_isa isa);
 
-/*! es_isa_resolve() : ES_ISA_AUTO turned into a concrete choice, ESSCHER_ISA honoured.
- *  @return : ES_OK; ES_E_ARGUMENT if ESSCHER_ISA names nothing we know; ES_E_UNSUPPORTED if this
- * CPU lacks what was asked for. Never a silent fallback. */
+/*! es_isa_resolve() : resolves ES_ISA_AUTO to an instruction set: that of the environment variable
+ *  ESSCHER_ISA, if set.
+ *  @return : ES_OK; ES_E_ARGUMENT if ESSCHER_ISA has an unknown name; ES_E_UNSUPPORTED if this CPU
+ *  does not have the instruction set. Never falls back silently. */
 ES_API es_status es_isa_resolve(es_isa wanted, es_isa *out, es_error *err);
 
 /* ---- all of it together ---- */

@@ -66,7 +66,7 @@ ES_API bool es_format_parse(const char *name, es_format *out);
  *  4 strlen(text) + 5 bytes nothing is cut. Pure function, thread-safe. Returns out. */
 ES_API char *es_escape(const char *text, char *out, size_t size);
 
-/*! es_utf8() : is it UTF-8, to its end? */
+/*! es_utf8() : returns whether it is UTF-8 to its end. */
 ES_API bool es_utf8(const char *text);
 
 /*! es_json_quote() : `text` as a JSON string into out (size), quotes included; text that is no

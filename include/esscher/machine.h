@@ -33,7 +33,7 @@ ES_API es_build es_build_info(void);
 ES_API const char *es_cpu_name(void);
 
 /*! es_program_path() : the file of the running program, with its folder. @return : false if the
- * system does not tell, or `size` bytes do not hold it. */
+ * system does not provide it, or it is longer than `size` bytes. */
 ES_API bool es_program_path(char *path, size_t size);
 
 /* ---- what the machine can do, so that speed can be stated as a share of it ---- */

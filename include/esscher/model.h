@@ -227,11 +227,11 @@ ES_API void es_model_close(es_model *model); /* NULL is fine */
 /*! es_model_config_of() : the configuration of what was opened. */
 ES_API const es_model_config *es_model_config_of(const es_model *model);
 
-/*! es_model_check_tokenizer() : does the tokenizer go with the model of this configuration, which
- *  lies in `folder`? Embeddings without a token are a remark, for checkpoints pad their vocabulary;
- *  so are added tokens without an embedding, for most texts have none of them, and
- *  es_encode_opts.vocab refuses those that have. @return : ES_OK; ES_E_FORMAT (model.vocab) if
- *  tokens of the vocabulary itself, or those around every text, have no embedding. */
+/*! es_model_check_tokenizer() : fails unless the tokenizer fits the model of this configuration in
+ *  `folder`. Embeddings without a token are a remark, for checkpoints pad their vocabulary; so are
+ *  added tokens without an embedding, for most texts have none of them, and es_encode_opts.vocab
+ *  refuses those that have. @return : ES_OK; ES_E_FORMAT (model.vocab) if tokens of the vocabulary
+ *  itself, or those around every text, have no embedding. */
 ES_API es_status es_model_check_tokenizer(const es_model_config *config, const char *folder,
                                           const es_tokenizer *tokenizer, es_error *err);
 

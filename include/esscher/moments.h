@@ -21,7 +21,7 @@ typedef struct es_moments {
     double *mean;         /* (dim) */
     double *scatter;      /* (dim, dim), lower triangle: sum of (row - mean)(row - mean)' */
     double *scratch;      /* (ES_MOMENTS_STRIP + 1, dim), working space of es_moments_add() */
-    es_mem_limit *budget; /* whom the memory is charged to */
+    es_mem_limit *budget; /* that the memory counts against */
 } es_moments;
 
 enum { ES_MOMENTS_STRIP = 8 }; /* rows reduced together */

@@ -14,16 +14,15 @@
  *
  * What is read: versions 1.0, 2.0 and 3.0 of the format, C order, f4 and f8 of either byte order,
  * and f2, which becomes f32 without loss; one to four dimensions, any of which may be 0. NumPy has
- * no bfloat16: who knows that two-byte items are such says so (es_npy_raw). What is
- * not read: integers (unless they are known to count something), booleans and complex numbers
- * (which precision they should get is not ours to guess), Fortran order, and Python objects,
- * because reading a pickle runs code out of the file.
+ * no bfloat16: a caller that stores it as two-byte items names the type (es_npy_raw). What is not
+ * read: integers (unless they are known to count something), booleans and complex numbers (which
+ * precision they should get is not ours to guess), Fortran order, and Python objects, because
+ * reading a pickle runs code out of the file.
  *
- * The file is believed in nothing. Its header is parsed by a grammar that knows the three keys of
+ * Nothing in the file is trusted. Its header is parsed by a grammar that knows the three keys of
  * the format; every size it declares is checked against the real size of the file before anything
- * is allocated; a refusal names the file, the byte and the rule, "npy.header.shape" for example.
- * Rules are stable names, listed beside each function.
- */
+ * is allocated; an error names the file, the byte and the rule, "npy.header.shape" for example.
+ * Rules are stable names, listed beside each function. */
 #ifndef ESSCHER_NPY_H
 #define ESSCHER_NPY_H
 
@@ -86,8 +85,8 @@ ES_API es_status es_npy_inspect_as(const char *path, es_npy_raw raw, es_npy_info
                                    es_error *err);
 
 /*! es_npy_load() : the whole array, counted against `budget` (may be NULL). On success release it
- *  with es_array_free(); on failure *out is empty and may be freed too. O(bytes). Thread-safe.
- *  NaN and Inf are loaded as they are: who uses the numbers says whether they are welcome.
+ *  with es_array_free(); on failure *out is empty and may be freed too. O(bytes). Thread-safe. NaN
+ *  and Inf are loaded as they are: the caller decides whether to accept them.
  *  @return : as es_npy_inspect_as(); ES_E_LIMIT over the budget; ES_E_MEMORY; ES_E_IO
  * (file.changed) if the file shrinks while it is read. */
 ES_API es_status es_npy_load(const char *path, es_mem_limit *budget, es_array *out, es_error *err);

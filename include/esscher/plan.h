@@ -93,7 +93,7 @@ typedef struct es_plan {
     int64_t prompt;  /* tokens of the prompt; 0 in other modes than prompt */
     es_plan_mode mode;
     bool causal;
-    uint64_t fingerprint;       /* of the checkpoint's weights; 0: not stated, any will do */
+    uint64_t fingerprint;       /* of the checkpoint's weights; 0: not stated, any checkpoint */
     double keys_kept, keys_all; /* sums over layers and key-value heads, of the prompt in prompt
                                    mode and of `context` tokens in other modes */
     double bytes_before, bytes_after; /* of these keys and their values: all of them in `cache`, and
@@ -124,22 +124,22 @@ ES_API es_status es_plan_new_cache(const es_model_config *config, es_plan_mode m
                                    es_error *err);
 ES_API void es_plan_free(es_plan *plan); /* NULL is fine */
 
-/*! es_plan_load() : read a plan file. Every number and name in it is checked, and nothing is
- *  ignored: what this version does not know it cannot run by. Files of version 1 may leave parts of
- *  a policy out; they get what that version meant by it (es_policy_spec_fit()).
- *  O(file + keys that are kept) time.
+/*! es_plan_load() : read a plan file. Checks every number and name in it. Unknown keys are errors,
+ *  because this version could not follow them. Files of version 1 may leave parts of a policy out;
+ *  they get what that version meant by it (es_policy_spec_fit()). O(file + keys that are kept)
+ *  time.
  *  @return : ES_OK; ES_E_IO; ES_E_LIMIT (file.size) beyond 16 MB, or over budget; ES_E_FORMAT with
  *  err->offset where there is one: plan.json, plan.utf8, plan.depth (no JSON), plan.schema (of
- *  another kind or version), plan.unknown (a key that there is not), plan.duplicate, plan.missing
- *  (a key, or in version 2 a part of a head's policy), plan.range (a number that is none, or not of
- * the size it should be), plan.layers, plan.heads (not as many as it says, or not in order),
- * plan.group (heads of a group that keep different keys), plan.policy (no policy of that name),
- * plan.keys (none, or more than the context has), plan.parts (window, sinks and so on hold another
- * number of keys than `keys` says), plan.total (keys_kept, keys_all, bytes_before or bytes_after is
- * not the sum), plan.mode (no such mode, or a key of another mode), plan.prompt, plan.types (no
- * such number type, or kivi with eviction), plan.fingerprint (not 16 hexadecimal digits);
- * policy.part, policy.keys of es_policy_spec_check(); ES_E_UNSUPPORTED: policy.causal, plan.policy
- * (one that keeps no set of keys). Messages name layer and head. */
+ *  another kind or version), plan.unknown (an unknown key), plan.duplicate, plan.missing (a key, or
+ *  in version 2 a part of a head's policy), plan.range (not a number, or one out of range),
+ *  plan.layers, plan.heads (not as many as it says, or not in order), plan.group (heads of a group
+ *  that keep different keys), plan.policy (no policy of that name), plan.keys (missing, or more
+ *  than the context has), plan.parts (window, sinks and so on hold another number of keys than
+ *  `keys` says), plan.total (keys_kept, keys_all, bytes_before or bytes_after is not the sum),
+ *  plan.mode (no such mode, or a key of another mode), plan.prompt, plan.types (no such number
+ *  type, or kivi with eviction), plan.fingerprint (not 16 hexadecimal digits); policy.part,
+ *  policy.keys of es_policy_spec_check(); ES_E_UNSUPPORTED: policy.causal, plan.policy (one that
+ *  keeps no set of keys). Messages name layer and head. */
 ES_API es_status es_plan_load(const char *path, es_mem_limit *budget, es_plan **out, es_error *err);
 
 /*! es_plan_save() : write it, under a temporary name until it is on disk; totals are counted anew,
@@ -149,10 +149,10 @@ ES_API es_status es_plan_load(const char *path, es_mem_limit *budget, es_plan **
  *  es_plan_load() that the plan breaks, and then nothing is written. */
 ES_API es_status es_plan_save(const es_plan *plan, const char *path, bool force, es_error *err);
 
-/*! es_plan_check() : is it a plan for this model? @return : ES_OK; ES_E_SHAPE: plan.model (of
- *  another type, width or vocabulary), plan.layers, plan.heads, plan.context (for blocks that are
- *  longer than the model takes); ES_E_UNSUPPORTED (policy.causal) for policies that see the future
- *  in a causal model. Both sides are named. */
+/*! es_plan_check() : fails unless the plan is for a model of this shape. @return : ES_OK;
+ *  ES_E_SHAPE: plan.model (of another type, width or vocabulary), plan.layers, plan.heads,
+ *  plan.context (for blocks that are longer than the model takes); ES_E_UNSUPPORTED (policy.causal)
+ *  for policies that see the future in a causal model. Both sides are named. */
 ES_API es_status es_plan_check(const es_plan *plan, const es_model_config *config, es_error *err);
 
 /*! es_plan_cache() : the cache of a block of n tokens that the plan describes, for this model. A

@@ -5,7 +5,7 @@
  * *policy* is the rule: a window around the query, the largest weights, some keys at random, or a
  * mixture. Whatever the rule, for one query it comes down to a *choice* (THEORY 13):
  *
- *     F  keys that are kept surely,
+ *     F  keys that are always kept,
  *     R  keys of which some are kept by chance: m draws with or without replacement, or each on
  *        its own with probability p_j; a key kept by chance has its weight multiplied by c_j, i.e.
  *        log c_j added to its score (c = 1: as published; c = 1/P(kept): corrected).
@@ -57,7 +57,7 @@ enum {
     ES_PART_SINKS = 2,
     ES_PART_RANDOM = 4,
     ES_PART_SPAN = 8,
-    ES_PART_CORRECTION = 16,  /* may be told to correct, or not */
+    ES_PART_CORRECTION = 16,  /* can correct, or not */
     ES_PART_REPLACEMENT = 32, /* may draw with replacement */
     ES_PART_POOL = 64         /* judges a key by its neighbours, too */
 };
@@ -110,8 +110,8 @@ typedef struct es_policy_spec {
     bool with_replacement;
 } es_policy_spec;
 
-/*! es_policy_spec_init() : everything unset. es_policy_spec_check() : can it be asked of a model
- *  that is causal, or of one that is not?
+/*! es_policy_spec_init() : everything unset. es_policy_spec_check() : checks it for a causal model
+ *  or for another.
  *  @return : ES_OK; ES_E_ARGUMENT (policy.null; policy.part: a part that this policy does not
  *  have); ES_E_RANGE (policy.keys: no key, a negative number, more than 2^40, or nothing that says
  *  how many); ES_E_UNSUPPORTED (policy.causal: a policy that takes keys after the query in a causal

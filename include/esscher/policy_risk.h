@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policy_risk.h : how far a query's output is off when a policy keeps some of its keys, exactly.
+/* policy_risk.h : the exact error of a query's output when a policy keeps some of its keys.
  *
  * With weights w_j of sum 1 over the n keys, values v_j, y = sum w_j v_j and u_j = v_j - y, what a
- * choice (policy.h) keeps gives an output off by N/Z (THEORY 13). Where nothing is left to chance
- * that is a number. Where chance decides, its mean square is one integral, of no approximation:
+ * choice (policy.h) keeps gives an output off by N/Z (THEORY 13). Without chance that is a number.
+ * With chance its mean square is one integral, without approximation:
  *
  *     draws with replacement, each on its own      one integral (THEORY 13)
  *     draws without replacement                    a coefficient of the generating function of
@@ -30,8 +30,8 @@
 extern "C" {
 #endif
 
-/* What is left to chance is given that a kept key has weight. Where nothing is, keys may be kept
- * whose weights among all keys are too small for a number: the output is theirs all the same. */
+/* With chance, numbers are given that a kept key has weight. Without it, weights of the kept keys
+ * may be too small for a number: the output is still made from them. */
 typedef struct es_policy_risk {
     es_num square;      /* E|y_S - y|^2 and a bound on its error: 1e-10 of it up to 10^4 keys, and
                            what rounding of the values leaves */

@@ -33,7 +33,7 @@
  * that finds another's name in the lock file before it writes stops (run.stolen): of two writers
  * that both got the lock the later one goes on.
  *
- * The file is believed in nothing. It is checked as a whole when opened, in time O(file), and each
+ * Nothing in the file is trusted. It is checked as a whole when opened, in time O(file), and each
  * cell, table, parameter and fact carries a CRC-64. Numbers come back with the bits they had,
  * payloads of NaN included. Clocks are written down and never compared, so they may jump.
  *
@@ -138,8 +138,8 @@ ES_API es_status es_run_get_stage(es_run *run, int64_t id, es_run_stage *out, es
  * into a file of its own: es_study_opts.shard. Such a file has two facts more: "shard", "3 of 16",
  * and "cells", how many of each stage the whole run has: "limit 6, draw 48". */
 
-/*! es_run_shard() : is this the file of a shard, and of which? false, and 0 of 0, for a run that
- *  was last worked on as a whole. */
+/*! es_run_shard() : returns whether this is the file of a shard, and its number; false, and 0 of 0,
+ *  for a run that was last worked on as a whole. */
 ES_API bool es_run_shard(const es_run *run, int64_t *shard, int64_t *shards);
 
 typedef struct es_run_join_opts {

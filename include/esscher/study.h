@@ -16,14 +16,14 @@
  * es_study_run() is the only place that loops over cells. In order: the study completes its
  * parameters and reads its inputs (`open`); its cost is known (`cost`), a dry run ends here, and a
  * run over the memory limit is refused; the run file is created or resumed; what all cells need is
- * made (`begin`); cells that the file lacks are computed, stage by stage, and kept as they come;
- * tables are made of all of them (`summarise`) and written. A killed run loses the cells in flight.
+ * made (`begin`); cells missing from the file are computed, stage by stage, and stored as they
+ * arrive; tables are made of all of them (`summarise`) and written. A killed run loses the cells in
+ * flight.
  *
- * Who computes cells is behind es_executor (executor.h): the threads of this process, unless told
- * otherwise. Where several processes share a run, each of them calls es_study_run() with the same
- * parameters; rank 0 has run file, progress and answer. Where they cannot see each other, each is a
- * shard (es_study_opts.shard), and es_run_join() joins their run files.
- */
+ * An es_executor (executor.h) computes the cells: by default the threads of this process. Where
+ * several processes share a run, each of them calls es_study_run() with the same parameters; rank 0
+ * has run file, progress and answer. Where they cannot see each other, each is a shard
+ * (es_study_opts.shard), and es_run_join() joins their run files. */
 #ifndef ESSCHER_STUDY_H
 #define ESSCHER_STUDY_H
 
@@ -80,7 +80,7 @@ typedef struct es_param {
     char letter;      /* for -x on a command line; 0: none */
     es_param_kind kind;
     const char *argument;      /* how help calls the value: FILE, N, GRID; NULL of a flag */
-    const char *help;          /* what it does; the default is said by itself */
+    const char *help;          /* what it does; without the default, which is added */
     size_t field;              /* offsetof() into the struct the list belongs to */
     const char *default_value; /* the default, as one would write it; NULL: none */
     const char *default_note;  /* in words, where the default depends on other parameters */
@@ -107,7 +107,7 @@ ES_API void es_params_free(es_params *params);
 ES_API es_status es_params_set(es_params *params, const char *name, const char *text,
                                es_error *err);
 
-/*! es_params_values() : the struct itself. es_params_given() : was this one set? */
+/*! es_params_values() : the struct itself. es_params_given() : returns whether this one was set. */
 ES_API void *es_params_values(es_params *params);
 ES_API bool es_params_given(const es_params *params, const char *name);
 
@@ -139,16 +139,16 @@ typedef struct es_cost {
     double begin_flops;  /* of flops, those before the first cell: for progress */
 } es_cost;
 
-/*! es_cost_admit() : is the memory bound within `max_memory` (0: no limit)? Then the rest of it is
- *  the limit of `budget` (may be NULL). es_study_run() does it by itself.
+/*! es_cost_admit() : fails unless the memory bound is within `max_memory` (0: no limit). The rest
+ *  of it becomes the limit of `budget` (may be NULL). es_study_run() does it by itself.
  *  @return : ES_OK; ES_E_LIMIT (memory.limit), naming both. */
 ES_API es_status es_cost_admit(const es_cost *cost, size_t max_memory, es_mem_limit *budget,
                                es_error *err);
 
-/*! es_cost_tell() : the cost as table "cost" of an answer, with the time that this machine would
+/*! es_cost_report() : the cost as table "cost" of an answer, with the time that this machine would
  *  take, whose peak is measured now. */
-ES_API es_status es_cost_tell(const es_cost *cost, const es_exec *exec, es_dtype precision,
-                              es_answer *answer, es_error *err);
+ES_API es_status es_cost_report(const es_cost *cost, const es_exec *exec, es_dtype precision,
+                                es_answer *answer, es_error *err);
 
 typedef struct es_job es_job;
 

@@ -190,7 +190,7 @@ typedef struct es_answer es_answer;
 ES_API es_status es_answer_new(es_mem_limit *budget, es_answer **out, es_error *err);
 ES_API void es_answer_free(es_answer *answer);
 
-/*! es_answer_status() : did everything that was put arrive? @return : ES_OK, or the first failure:
+/*! es_answer_status() : whether all that was put is stored. @return : ES_OK, or the first failure:
  *  ES_E_MEMORY, ES_E_LIMIT, or ES_E_ARGUMENT (table.column) for a key that a spec does not have. */
 ES_API es_status es_answer_status(const es_answer *answer, es_error *err);
 

@@ -40,7 +40,7 @@
  * transformers.js, but for U+0085 and U+FEFF in a ByteLevel with its own pattern: the former is
  * white space and the latter is not, as Unicode and the Rust library have it. Patterns see Unicode
  * as PCRE2 has it (14 in Debian 12). Of WordPiece, ids are those of BertNormalizer,
- * BertPreTokenizer and WordPiece. Three details depend on who implements them. Which characters are
+ * BertPreTokenizer and WordPiece. Implementations differ in three details. Which characters are
  * accents and punctuation follows Unicode 17, as in transformers.js; the Rust library has older
  * tables, which differ in 658 characters of scripts that no vocabulary has. Ideographs of the
  * supplementary planes stand alone, as in BERT's own code; transformers.js overlooks them, and Rust
@@ -174,8 +174,9 @@ ES_API es_status es_tokenizer_encode(const es_tokenizer *tokenizer, const char *
 
 ES_API void es_token_list_free(es_token_list *list);
 
-/*! es_text_check() : is the beginning of a file (4 KiB are enough) that of a text? Compressed files
- *  and UTF-16 or UTF-32 are recognised and named, for they would give tokens, but nonsense.
+/*! es_text_check() : fails unless the beginning of a file (4 KiB are enough) is that of a text.
+ *  Compressed files and UTF-16 or UTF-32 are recognised and named, for they would give tokens, but
+ *  nonsense.
  *  @return : ES_OK; ES_E_UNSUPPORTED with rule text.compressed or text.encoding. */
 ES_API es_status es_text_check(const void *data, size_t bytes, const char *path, es_error *err);
 

@@ -1016,7 +1016,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "es_cost_admit": (c.c_int, [
         c.POINTER(Cost), c.c_size_t, c.POINTER(MemLimit), c.POINTER(Error),
     ]),
-    "es_cost_tell": (c.c_int, [
+    "es_cost_report": (c.c_int, [
         c.POINTER(Cost), c.POINTER(Exec), c.c_int, Pointer, c.POINTER(Error),
     ]),
     "es_study_at": (c.POINTER(Study), [c.c_int64]),

@@ -137,7 +137,7 @@ def call_long(
     def run(_keep: object = monitor) -> None:
         try:
             outcome.append(_call(work))
-        except BaseException as error:  # raised again by who waits
+        except BaseException as error:  # raised again by the waiting thread
             outcome.append(error)
         finally:
             done.release()

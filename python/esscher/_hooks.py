@@ -13,7 +13,7 @@ Three places give queries, keys and values:
 - ``torch.nn.MultiheadAttention``, whose projections are done again from its inputs and weights,
   also where ``torch.nn.TransformerEncoderLayer`` takes a fast path around it;
 - modules with a projection each for queries, keys and values (``_LAYOUTS``), whose outputs are
-  caught. What such a module does between its projections and the softmax nobody says: positions,
+  caught. What such a module does between its projections and the softmax is unknown: positions,
   norms, another scale. So its attention is computed again for some queries, in f64, and held
   against what the module hands on; where the two differ the layer is refused.
 
@@ -65,7 +65,7 @@ _BETWEEN = (
 )
 
 Receiver = Callable[[str, str, Entries], None]
-"""Is told the module's name, the place, and given what was caught, entry by entry of the batch."""
+"""Receives the module's name, the place, and what was caught, entry by entry of the batch."""
 
 
 class _Frame:
@@ -284,7 +284,7 @@ def _of_projections(
     if layout is None:
         raise Refused(
             f"{type(module).__name__} is made from MultiheadAttention and has a forward of its "
-            "own: what it multiplies nobody says"
+            "own: what it multiplies is unknown"
         )
     missing = [name for role, name in zip("qkv", layout) if role not in outputs]
     if missing:
@@ -349,8 +349,8 @@ def _rotary(module: Any, given: Dict[str, Any]) -> str:
 
 def _scales(module: Any, q: Any) -> List[float]:
     """Score scales that such a module may have; which of them it has the check says."""
-    told = [getattr(module, name, None) for name in _SCALES]
-    return [float(x) for x in told if isinstance(x, (int, float))] + [scale_of(q), 1.0]
+    stated = [getattr(module, name, None) for name in _SCALES]
+    return [float(x) for x in stated if isinstance(x, (int, float))] + [scale_of(q), 1.0]
 
 
 def _same_tokens(a: Any, b: Any) -> bool:

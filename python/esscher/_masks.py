@@ -151,9 +151,9 @@ class Masks:
         return last
 
     def _is_padding(self, entry: int, queries: Optional[Any], keys: Optional[Any]) -> bool:
-        """Are keys that are left out seen by nobody? A query at padding has nothing to see, and
-        some models then show it everything or itself: such a row says nothing. Any other that sees
-        what is left out is one whose attention would be lost."""
+        """Returns whether no query sees the keys that are left out. A query at padding has nothing
+        to see, and some models then show it everything or itself: such a row does not count. Any
+        other that sees what is left out is one whose attention would be lost."""
         if keys is None:
             return True
         for first, seen in self.blocks(entry):

@@ -138,7 +138,7 @@ def _offset(array: Any, group: int, index: Tuple[int, ...]) -> int:
 
 
 def _row(array: Any, name: str) -> Any:
-    """An array that is a row of numbers, or one: nobody says in which order to read others."""
+    """An array that is a row of numbers, or one: the order of others is unknown."""
     if array.ndim > 1:
         raise _bad_shape(f"{name} has shape {array.shape}: expected one dimension")
     return array.reshape(-1)
@@ -157,7 +157,7 @@ def _whole(values: ArrayLike, name: str) -> Any:
 
 
 def _reals(values: ArrayLike, count: Optional[int], name: str) -> Any:
-    """The same of real numbers, so many of them; None: any number."""
+    """The same of `count` real numbers; None: any number."""
     array = np.array(_row(_arrays.floats(values, name), name), dtype=np.float64)
     if count is not None and len(array) != count:
         raise _bad_shape(f"{name} has {len(array)} numbers: expected {count}")

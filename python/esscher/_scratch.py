@@ -2,10 +2,10 @@
 """Temporary folders that a killed process does not leave behind for good.
 
 As those of the library (src/store/scratch.h): the folder is locked, by the operating system, for as
-long as its process lives, and whoever makes the next one first removes those whose lock is free.
-A name is no proof that a folder is ours: it must belong to this user alone and hold our marker, and
-if there is anything in it but arrays, tables and texts, it is left as it is. The name of the host is part
-of the folder's, because locks of other machines may not be seen here.
+long as its process lives, and the process that makes the next one first removes those whose lock
+is free. A name is no proof that a folder is ours: it must belong to this user alone and hold our
+marker, and if there is anything in it but arrays, tables and texts, it is left as it is. The name
+of the host is part of the folder's, because locks of other machines may not be seen here.
 
 A forked child shares the lock, and leaves removing to its parent.
 """
@@ -76,7 +76,7 @@ def _reclaim(path: str) -> None:
         if _MARKER not in names or not all(_is_ours(folder, name) for name in names):
             return
         names.remove(_MARKER)
-        for name in [*names, _MARKER]:  # whoever is killed before the end leaves it known for ours
+        for name in [*names, _MARKER]:  # a process that is killed before the end leaves its marker
             os.unlink(name, dir_fd=folder)
         os.rmdir(path)
     finally:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the stub of the package, by which editors and type checkers know the studies.
 
-The functions are made at run time, so nobody who only reads the source can know them::
+The functions are made at run time, so they are not in the source::
 
     python3 -m esscher._stub >python/esscher/__init__.pyi
 

@@ -3,7 +3,7 @@
 
 Queries, keys and values are caught before the softmax, outputs behind it. For some queries of every
 head attention is computed again in f64, plainly, and held against the model's own outputs: a scale,
-a mask, positions or a norm that nobody told us of shows there.
+a mask, positions or a norm that is unknown to us shows there.
 
 Only imported by ``watch``: this needs torch.
 """
@@ -75,7 +75,7 @@ def checked(
     proof: bool = False,
 ) -> Caught:
     """The first of scales and sights with which attention is what the model has: ``theirs`` is
-    (m, heads, dv), or what ``finish`` makes of that and of ``beside`` (m, ...); None: nobody knows.
+    (m, heads, dv), or what ``finish`` makes of that and of ``beside`` (m, ...); None: unknown.
     ``causes`` says what it may be if there is none.
 
     With ``proof`` nothing is taken for granted: outputs must be such that they can tell."""

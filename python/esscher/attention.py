@@ -156,7 +156,7 @@ def attend(
         max_memory: refuse to take more bytes than this besides inputs and outputs, head by head.
         out: where the output goes; any real dtype and layout, f64 in C order without a copy.
         progress: called now and then with the share that is done and an empty text; ``True``: a
-            line on standard error; ``None``: that, where somebody is looking. Silent by default.
+            line on standard error; ``None``: that, in a terminal or notebook. Silent by default.
 
     Returns:
         The output, an array; or, where ``stats``, ``prefixes`` or several scales are asked for, an

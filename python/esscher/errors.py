@@ -122,7 +122,7 @@ class NumericError(EsscherError, ArithmeticError):
 
 
 class StoppedError(EsscherError):
-    """Somebody asked to stop, and it was not Ctrl-C (that is a ``KeyboardInterrupt``)."""
+    """A request to stop other than Ctrl-C (that is a ``KeyboardInterrupt``)."""
 
 
 class ExistsError(EsscherError, FileExistsError):

@@ -18,7 +18,7 @@ import numpy as np
 from .results import ColumnInfo
 
 _COLOURS = ("#3b6fb6", "#c4622d", "#3a8f5c", "#8a5aa8", "#a8893a", "#4a9aa8", "#b04a6a", "#777777")
-_DASHES = ("", "6 3", "2 3")  # lines of one colour are told apart by these
+_DASHES = ("", "6 3", "2 3")  # distinguish lines of one colour
 _MOST_LINES = len(_COLOURS) * len(_DASHES)
 _WIDTH, _HEIGHT = 360, 276  # of the axes
 _LEFT, _TOP, _BOTTOM = 70, 16, 48
@@ -61,9 +61,9 @@ def _is_name(array: "np.ndarray[Any, Any]", column: ColumnInfo) -> bool:
 def _choose(
     array: "np.ndarray[Any, Any]", about: List[ColumnInfo]
 ) -> Optional[Tuple[ColumnInfo, ColumnInfo, List[ColumnInfo]]]:
-    """x: of the columns that tell rows apart, the number that takes most values; one that is a mere
+    """x: of the columns that identify rows, the number that takes most values; one that is a mere
     name only if there is no other. y: the first quantity that people are shown, one with an error
-    if there is any. The other columns that tell rows apart make the lines."""
+    if there is any. The other columns that identify rows make the lines."""
     keys = [c for c in about if c.tells_apart]
     values = {c.key: len(np.unique(array[c.key])) for c in keys if _is_number(array, c.key)}
     numbers = [c for c in keys if values.get(c.key, 0) > 1]
@@ -86,7 +86,7 @@ def _choose(
 def _groups(
     array: "np.ndarray[Any, Any]", keys: List[ColumnInfo], rows: "np.ndarray[Any, Any]"
 ) -> Dict[Tuple[str, ...], List[int]]:
-    """Rows of one line, by what tells it from others."""
+    """Rows of one line, by what distinguishes it from others."""
     found: Dict[Tuple[str, ...], List[int]] = {}
     for row in rows:
         found.setdefault(tuple(_brief(array[c.key][row]) for c in keys), []).append(row)
@@ -125,8 +125,8 @@ def plot_of(array: "np.ndarray[Any, Any]", about: List[ColumnInfo]) -> Optional[
     several = [len({label[i] for label in groups}) > 1 for i in range(len(keys))]
     series = []
     for label, own in list(groups.items())[:_MOST_LINES]:
-        told = zip(keys, label, several)
-        name = ", ".join(f"{c.key} {value}" for c, value, tells in told if tells)
+        parts = zip(keys, label, several)
+        name = ", ".join(f"{c.key} {value}" for c, value, differs in parts if differs)
         at = np.array(own)[np.argsort(array[x.key][own], kind="stable")]
         series.append(Series(name, array[x.key][at] * 1.0, array[y.key][at] * 1.0, error[at] * 1.0))
     notes = ["bars: one standard error"] if has_error else []

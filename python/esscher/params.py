@@ -287,7 +287,7 @@ class Inputs:
             thread.join()
 
     def blame(self, error: EsscherError) -> None:
-        """An error about a file that nobody else knows is about the keyword it was written for."""
+        """An error about a temporary file names the keyword it was written for."""
         for path, name in self._keywords.items():
             if error.file == path:
                 error.file = None

@@ -77,7 +77,7 @@ def _notebook_display() -> Optional[Any]:
 
 
 def reporter(name: str, wanted: Union[None, bool, Progress]) -> Optional[Any]:
-    """Whom to tell: what the caller gave; by default a line where somebody is looking."""
+    """The receiver of progress: the caller's; by default a line on a terminal or in a notebook."""
     if callable(wanted):
         return wanted
     if wanted is not None and not isinstance(wanted, bool):

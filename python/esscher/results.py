@@ -275,7 +275,7 @@ class Result:
 
     @property
     def provenance(self) -> Dict[str, Any]:
-        """Who computed it, on what."""
+        """Provenance: user, machine and program."""
         if self._provenance is None:
             self._provenance = dict(self.json().get("provenance", {}))
         return self._provenance
@@ -368,7 +368,7 @@ class Result:
 
     def to_pandas(self, table: Optional[str] = None) -> Any:
         """A table (the main one by default) as a DataFrame of pandas."""
-        pandas = importlib.import_module("pandas")  # wanted by who asks for it, and nobody else
+        pandas = importlib.import_module("pandas")  # only for callers of this method
         array = self.tables[self._table(table).key]
         return pandas.DataFrame({key: array[key] for key in array.dtype.names or ()})
 
@@ -398,7 +398,7 @@ class _Held:
         return self._answer
 
     def __deepcopy__(self, _memo: object) -> "_Held":
-        return self  # nobody changes it
+        return self  # immutable
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -61,7 +61,7 @@ class _Run:
         return Answer(handle)
 
     def about(self) -> Tuple[str, Dict[str, Any]]:
-        """The command, and who computed it when, on what."""
+        """The command and its provenance: user, date, machine."""
         info = lib.es_run_info(self.handle)
         sessions: Dict[int, Dict[str, str]] = {}
         for i in range(info.facts_count):
@@ -91,7 +91,7 @@ class _Run:
 
 class _Opened:
     """The answer of a run file: read once, and again after it was pickled, where it is looked
-    at. Whoever unpickles it needs the file for views, and for nothing else."""
+    at. After unpickling, only views need the file."""
 
     def __init__(self, path: str, answer: Optional[Answer] = None) -> None:
         self._path = path
@@ -111,7 +111,7 @@ class _Opened:
 
 
 def open(path: PathLike) -> Result:  # noqa: A001
-    """The results that a run file holds, whoever wrote it: this package or the program.
+    """The results that a run file holds, written by this package or the program.
 
     A result that was opened may be pickled; its views (``text()``, ``json()``, ...) are then read
     from the run file again.

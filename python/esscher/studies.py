@@ -53,12 +53,12 @@ def _common(study: _abi.Study) -> List[Tuple[str, Any, str, str]]:
          "(i, k) or 'i/k': compute part i of k of the cells, 1 <= i <= k, into the run file of "
          "out"),
         (True, "max_memory", None, "int",
-         "refuse to start when the memory bound is above so many bytes"),
+         "refuse to start when the memory bound is above this many bytes"),
         (True, "dry_run", False, "bool",
          "the answer is what the run would cost, in operations, seconds and bytes"),
         (True, "progress", None, "bool | Callable[[float, str], object]",
          "called now and then with the share that is done and what is going on; True: a line on "
-         "standard error; by default that, where somebody is looking; False: silent"),
+         "standard error; by default that, on a terminal or in a notebook; False: silent"),
     ]  # fmt: skip
     return [(name, default, kind, text) for takes, name, default, kind, text in rows if takes]
 
@@ -286,7 +286,7 @@ def _options(common: Dict[str, Any], words: List[str]) -> _abi.StudyOpts:
 
 
 def _sign(handle: ctypes.c_void_p, words: List[str]) -> None:
-    """How the answer was asked for, beside who computed it."""
+    """The parameters of the answer, beside its provenance."""
     texts = (ctypes.c_char_p * len(words))(*(w.encode("utf-8", "surrogateescape") for w in words))
     lib.es_answer_provenance_list(handle, b"argv", texts, len(words))
 

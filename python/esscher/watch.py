@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _MAX_BYTES = 4 << 30
 
-# What measure is told of a call by what was caught, and what has no meaning for many calls at once.
+# Parameters of measure that follow from what was caught, or have no meaning for many calls.
 _OWN = {
     *("q", "k", "v", "scale", "scales", "causal", "window", "layout", "batch", "bf16"),
     *("tokens", "Wq", "Wk", "Wv", "compare", "compare_layout", "compare_dtype", "tolerance"),
@@ -125,7 +125,7 @@ def watch(
         layers: which, by their number in the order of first calls or by patterns of module names,
             ``"decoder.*"``; all by default.
         heads: which query heads; all by default.
-        last: keep so many queries of each call, the last ones; all by default. Time of the study
+        last: keep this many queries of each call, the last ones; all by default. Time of the study
             and the queries' part of the files shrink with it.
         max_bytes: most that may be kept. What comes after it is refused.
         folder: keep the files here (a new or empty folder) instead of a temporary one.
@@ -389,7 +389,7 @@ def _why(error: Exception) -> str:
 
 
 class _Once(logging.Filter):
-    """What the library remarks of every layer is said of the first."""
+    """A remark of the library about every layer is given once, for the first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -455,7 +455,7 @@ class Watched:
 
     def to_pandas(self, table: str = "rows") -> Any:
         """A table as a DataFrame of pandas."""
-        pandas = importlib.import_module("pandas")  # wanted by who asks for it, and nobody else
+        pandas = importlib.import_module("pandas")  # only for callers of this method
         array = self.tables[table]
         return pandas.DataFrame({key: array[key] for key in array.dtype.names or ()})
 

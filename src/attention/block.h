@@ -74,7 +74,7 @@ typedef struct es_block {
     es_sight *sights; /* (panels, lanes) */
     es_sight *common; /* (panels) ranges that all of them see */
     int32_t *ranges;  /* (4, lanes) rows of a tile that each lane sees */
-    bool raised;      /* are there factors in the tile? */
+    bool raised;      /* the tile has factors */
     char *raise;      /* (tile) factors of the keys' classes */
     char *list_raise; /* (tile) of one list, NaN for keys that it does not have */
     char *listed;     /* (tile, lanes) scores of listed keys, where they are met in order */

@@ -92,7 +92,7 @@ static int64_t mean_keys(const es_problem *p)
     return (int64_t)(p->pairs / (double)es_problem_queries_at(p, p->n_prefixes - 1));
 }
 
-/* Causal units are of any size up to twice the mean: twice as many can be shared out evenly, the
+/* Causal units are of any size up to twice the mean: twice as many can be divided evenly, the
  * largest first. */
 static int64_t units_wanted(const es_problem *p)
 {
@@ -112,7 +112,8 @@ static void shrink_blocks(const es_problem *p, const es_kernels *kernels, es_att
     plan->blocks = ceil_div(p->m, plan->block);
 }
 
-/* May keys be cut at prefixes? A state does not know blocks that have begun elsewhere. */
+/* Returns whether keys can be cut at prefixes: a state has no sums of blocks that began elsewhere.
+ */
 static bool prefixes_end_blocks(const es_problem *p)
 {
     for (int64_t i = 0; p->block && i + 1 < p->n_prefixes; i++)

@@ -13,8 +13,8 @@
 #include "attention/attend.h"
 #include "attention/partial.h"
 
-/*! es_few_suits() : would these queries be met here? Few, and without what only a block knows: the
- * self token, spreads, blocks of keys. */
+/*! es_few_suits() : returns whether these queries are computed here. Few, and without what only a
+ * block knows: the self token, spreads, blocks of keys. */
 bool es_few_suits(const es_problem *p);
 
 /*! es_few_tile() : keys per tile. */

@@ -13,17 +13,18 @@ typedef struct es_sight {
     int64_t from, to;
 } es_sight;
 
-/*! es_mask_check() : does the mask make sense for m queries and n keys? n = 0: keys come later
+/*! es_mask_check() : fails unless the mask fits m queries and n keys. n = 0: keys come later
  * (partial states), so that places must be given. */
 es_status es_mask_check(const es_mask *mask, int64_t m, int64_t n, es_error *err);
 
-/*! es_mask_check_sight() : does every query see a key at every prefix at which it exists? */
+/*! es_mask_check_sight() : fails unless every query sees a key at every prefix at which it exists.
+ */
 es_status es_mask_check_sight(const es_problem *p, es_error *err);
 
-/*! es_mask_is_given() : does it hide a key, or correct a score? */
+/*! es_mask_is_given() : returns whether it hides a key or corrects a score. */
 bool es_mask_is_given(const es_mask *mask);
 
-/*! es_mask_has_factors() : are there scores to be corrected? */
+/*! es_mask_has_factors() : returns whether it corrects scores. */
 static inline bool es_mask_has_factors(const es_mask *mask)
 {
     return mask && (mask->n_classes || (mask->list_queries && mask->list_factors));

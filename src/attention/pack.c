@@ -7,7 +7,7 @@
 
 #include "base/view_at.h"
 
-/* Are the columns of v neighbours, and elements where elements of a type may be? */
+/* Returns whether the columns of v are contiguous and its elements aligned. */
 static bool lies_in_rows(const es_view *v)
 {
     const int64_t size = (int64_t)es_dtype_size(v->dtype);

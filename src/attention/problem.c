@@ -216,7 +216,9 @@ es_status es_problem_views(es_problem *p, const es_view *q, const es_view *k, co
     return ES_OK;
 }
 
-es_status es_problem_scan(const es_problem *p, es_error *err)
+/* Checks every element of them: finite, and neither scores nor outputs can overflow. After this no
+ * NaN can arise inside the engine, which uses NaN to mean "masked". */
+static es_status scan_all(const es_problem *p, es_error *err)
 {
     es_scan q, k, v;
     ES_TRY(es_view_scan(p->q, "q", &q, err));
@@ -229,7 +231,7 @@ es_status es_problem_data(es_problem *p, const es_view *q, const es_view *k, con
                           const es_attend_opts *opts, es_error *err)
 {
     ES_TRY(es_problem_views(p, q, k, v, opts, err));
-    return es_problem_scan(p, err);
+    return scan_all(p, err);
 }
 
 /* No element and no row is longer than all rows together. What is too small for its square to be
@@ -250,5 +252,5 @@ es_status es_problem_scan_bounds(const es_problem *p, double queries2, double ke
     ES_TRY(bound_or_scan(p->q, "q", queries2, &q, err));
     ES_TRY(bound_or_scan(p->k, "k", keys2, &k, err));
     ES_TRY(bound_or_scan(p->v, "v", values2, &v, err));
-    return check_range(p, &q, &k, &v, NULL) == ES_OK ? ES_OK : es_problem_scan(p, err);
+    return check_range(p, &q, &k, &v, NULL) == ES_OK ? ES_OK : scan_all(p, err);
 }

@@ -43,17 +43,14 @@ es_status es_problem_shape(es_problem *p, int64_t m, int64_t n, int64_t d, int64
 es_status es_problem_views(es_problem *p, const es_view *q, const es_view *k, const es_view *v,
                            const es_attend_opts *opts, es_error *err);
 
-/*! es_problem_scan() : every element of them is looked at: finite, and neither scores nor outputs
- * can overflow. After this no NaN can arise inside the engine, which uses NaN to mean "masked". */
-es_status es_problem_scan(const es_problem *p, es_error *err);
-
-/*! es_problem_data() : both. */
+/*! es_problem_data() : es_problem_views(), and checks every element: finite, and neither scores nor
+ *  outputs can overflow. */
 es_status es_problem_data(es_problem *p, const es_view *q, const es_view *k, const es_view *v,
                           const es_attend_opts *opts, es_error *err);
 
-/*! es_problem_scan_bounds() : the same answer for matrices whose sums of squares are known: up to a
- * percent; or not finite, where an element is not or nothing is known. Where those bounds are no
- * proof, every element is looked at. */
+/*! es_problem_scan_bounds() : the same check of elements for matrices whose sums of squares are
+ * known up to a percent, or are not finite because an element is not or nothing is known. Where
+ * these bounds prove nothing it checks every element. */
 es_status es_problem_scan_bounds(const es_problem *p, double queries2, double keys2, double values2,
                                  es_error *err);
 
@@ -87,7 +84,7 @@ static inline int64_t es_problem_queries_at(const es_problem *p, int64_t prefix)
     return p->self ? p->prefixes[prefix] : p->m;
 }
 
-/*! es_problem_wants() : does the problem compute what *out asks for? */
+/*! es_problem_wants() : fails unless the problem computes what *out asks for. */
 es_status es_problem_wants(const es_problem *p, const es_attend_out *out, es_error *err);
 
 /*! es_attend_out_blank() : NaN (index -1) wherever a query does not exist at a prefix. */

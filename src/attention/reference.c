@@ -20,7 +20,7 @@ static double dot(const double *a, const double *b, int64_t d)
     return sum;
 }
 
-/* May query i see key j, by the list of its queries? */
+/* Returns whether the list of query i has key j. */
 static bool is_listed(const es_mask *mask, int64_t i, int64_t j)
 {
     const int64_t list = i / mask->list_queries;

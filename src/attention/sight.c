@@ -92,7 +92,7 @@ int64_t es_sight_end(const es_block *b, int64_t from, int64_t to)
     return lists_in_order(b) ? to : end;
 }
 
-/* Does a list of the panel have a key of [from, to)? */
+/* Returns whether a list of the panel has a key of [from, to). */
 static bool lists_meet(const es_block *b, int64_t panel, int64_t from, int64_t to)
 {
     int64_t first, last;

@@ -151,7 +151,7 @@ static bool read_notes(const char *at, size_t left, search *s)
     return false;
 }
 
-/* Is this the file that holds the address? Then its mark. */
+/* Copies the build id of the file if it holds the address. */
 static int look_at(struct dl_phdr_info *file, size_t size, void *search_)
 {
     search *s = search_;

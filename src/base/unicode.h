@@ -44,9 +44,10 @@ int es_char_compatible(int32_t c, int32_t out[ES_COMPATIBLE_MOST]);
 size_t es_grapheme_next(const unsigned char *p, size_t bytes);
 bool es_grapheme_apart(int32_t left, int32_t right);
 
-/*! es_char_composed() : does it stay what it is in NFC, if a boundary follows? es_char_boundary() :
- *  does it neither compose with what stands before it, nor move before it? True of most characters,
- *  not of all that Unicode could name: where they say no, es_text_compose() has to look. */
+/*! es_char_composed() : returns whether NFC leaves it unchanged if a boundary follows.
+ *  es_char_boundary() : returns whether it neither composes with what precedes it nor moves before
+ *  it. True of most characters, not of all that Unicode could name: where they say no,
+ *  es_text_compose() has to look. */
 bool es_char_composed(int32_t c);
 bool es_char_boundary(int32_t c);
 

@@ -17,7 +17,7 @@ void es_view_set(const es_view *v, int64_t row, int64_t col, double value);
 /*! es_view_read_row() : row `row` of v, converted to double, into out[0..cols). */
 void es_view_read_row(const es_view *v, int64_t row, double *out);
 
-/*! es_view_check() : is v a matrix one can read?
+/*! es_view_check() : fails unless v is a readable matrix.
  *  @return : ES_OK; ES_E_ARGUMENT if data is NULL or the dtype unknown; ES_E_SHAPE if a dimension
  * is negative or above 2^40. `name` is how messages call the matrix. */
 es_status es_view_check(const es_view *v, const char *name, es_error *err);

@@ -133,7 +133,7 @@ static void attend(const es_decode *p, slots *s, int64_t unit, int64_t t)
     es_gemm_mix(s->weights, each, &values, p->out + t * p->out_stride + first * d * s->item);
 }
 
-/* Is the slot's key one that stays whatever happens: among the first, or among the newest? */
+/* Returns whether the slot's key is never dropped: one of the first keys or of the newest. */
 static bool stays(const es_decode *p, const slots *s, int64_t slot, int64_t t)
 {
     const es_evict_spec *spec = p->spec;

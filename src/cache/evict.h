@@ -64,9 +64,9 @@ typedef struct es_evict_spec {
 const es_eviction *es_eviction_at(int64_t at);
 const es_eviction *es_eviction_find(const char *name);
 
-/*! es_eviction_name() : its name. es_eviction_decodes() : has it a decode mode?
- *  es_eviction_plain() : does it look at queries before rotary positions? es_eviction_full() : does
- *  it need scores from a pass of the full model over what follows the prompt? */
+/*! es_eviction_name() : its name. es_eviction_decodes() : returns whether it has a decode mode.
+ *  es_eviction_plain() : whether it uses queries before rotary positions. es_eviction_full() :
+ *  whether it needs scores from a pass of the full model over what follows the prompt. */
 const char *es_eviction_name(const es_eviction *policy);
 bool es_eviction_decodes(const es_eviction *policy);
 bool es_eviction_plain(const es_eviction *policy);
@@ -82,9 +82,9 @@ es_status es_evict_parse(const char *text, es_evict_spec *out, es_error *err);
 /*! es_evict_write() : the same text, with every option that is set; cut to `size` bytes. */
 void es_evict_write(const es_evict_spec *spec, char *out, size_t size);
 
-/*! es_evict_resolve() : the spec with every option set as it is in `mode`.
- *  es_evict_check() : can it run? @return : ES_OK; ES_E_RANGE (evict.keys) for less than one key;
- *  ES_E_ARGUMENT (evict.mode) for a policy without a decode mode there. */
+/*! es_evict_resolve() : the spec with every option set as it is in `mode`. es_evict_check() : fails
+ *  unless it can run. @return : ES_OK; ES_E_RANGE (evict.keys) for less than one key; ES_E_ARGUMENT
+ *  (evict.mode) for a policy without a decode mode there. */
 es_evict_spec es_evict_resolve(const es_evict_spec *spec, es_evict_mode mode);
 es_status es_evict_check(const es_evict_spec *spec, es_evict_mode mode, es_error *err);
 
@@ -92,14 +92,15 @@ es_status es_evict_check(const es_evict_spec *spec, es_evict_mode mode, es_error
  *  every option is set. Alpha and beta may stay unset. */
 const char *es_evict_missing(const es_evict_spec *spec);
 
-/*! es_evict_one_set() : do all units of a layer hold the same places? The spec is resolved. */
+/*! es_evict_one_set() : returns whether all units of a layer hold the same places. The spec is
+ * resolved. */
 bool es_evict_one_set(const es_evict_spec *spec);
 
-/*! es_evict_together() : do units of a layer with this policy choose their keys together in `mode`,
- *  so that all must have the same one? The spec is resolved. */
+/*! es_evict_together() : returns whether units of a layer with this policy choose their keys
+ *  together in `mode`, so that all must have the same policy. The spec is resolved. */
 bool es_evict_together(const es_evict_spec *spec, es_evict_mode mode);
 
-/*! es_evict_same() : do both keep the same keys, given the same scores? */
+/*! es_evict_same() : returns whether both keep the same keys, given the same scores. */
 bool es_evict_same(const es_evict_spec *a, const es_evict_spec *b);
 
 /*! es_pyramid_keys() : keys of `layer` of `layers` as PyramidKV shares them: from 2 keys - low in

@@ -43,14 +43,17 @@ const es_kv_type *es_kv_type_find(const char *name)
     return NULL;
 }
 
-const char *es_kv_types_hint(char hint[ES_KV_HINT])
+enum { HINT = 256 };
+
+/* Writes a hint that lists all names, and returns it. */
+static const char *types_hint(char hint[HINT])
 {
-    size_t used = (size_t)snprintf(hint, ES_KV_HINT, "use f32");
-    for (int64_t i = 0; i < count && used < ES_KV_HINT; i++)
-        used += (size_t)snprintf(hint + used, ES_KV_HINT - used, "%s %s",
-                                 i == count - 1 ? " or" : ",", types[i]->name);
-    if (used < ES_KV_HINT)
-        snprintf(hint + used, ES_KV_HINT - used, "; +hadamard after a name rotates rows first");
+    size_t used = (size_t)snprintf(hint, HINT, "use f32");
+    for (int64_t i = 0; i < count && used < HINT; i++)
+        used += (size_t)snprintf(hint + used, HINT - used, "%s %s", i == count - 1 ? " or" : ",",
+                                 types[i]->name);
+    if (used < HINT)
+        snprintf(hint + used, HINT - used, "; +hadamard after a name rotates rows first");
     return hint;
 }
 
@@ -129,10 +132,10 @@ static es_status read_option(const char *word, es_kv_format *out, es_error *err)
 /* Sets the type called `name` and its default options. */
 static es_status read_type(const char *name, es_kv_format *out, es_error *err)
 {
-    char hint[ES_KV_HINT];
+    char hint[HINT];
     *out = (es_kv_format){.type = es_kv_type_find(name), .scale = 1.0};
     if (!out->type && strcmp(name, "f32") != 0)
-        return es_fail(err, ES_E_ARGUMENT, "kv_type.name", es_kv_types_hint(hint),
+        return es_fail(err, ES_E_ARGUMENT, "kv_type.name", types_hint(hint),
                        "unknown cache type \"%s\"", name);
     if (es_kv_format_by_query(out)) {
         out->group = GROUP;
@@ -167,10 +170,10 @@ static es_status check(const es_kv_format *f, es_error *err)
 
 es_status es_kv_format_parse(const char *text, es_kv_format *out, es_error *err)
 {
-    char copy[ES_KV_NAME], hint[ES_KV_HINT];
+    char copy[ES_KV_NAME], hint[HINT];
     es_kv_format format;
     if (strlen(text) >= sizeof copy)
-        return es_fail(err, ES_E_ARGUMENT, "kv_type.name", es_kv_types_hint(hint),
+        return es_fail(err, ES_E_ARGUMENT, "kv_type.name", types_hint(hint),
                        "unknown cache type \"%.40s...\"", text);
     snprintf(copy, sizeof copy, "%s", text);
     const bool hadamard = cut_rotation(copy);

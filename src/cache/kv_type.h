@@ -64,10 +64,6 @@ enum { ES_KV_BLOCK = 32 }; /* numbers that share a scale */
 const es_kv_type *es_kv_type_at(int64_t at);
 const es_kv_type *es_kv_type_find(const char *name);
 
-/*! es_kv_types_hint() : writes a hint that lists all names; returns it. */
-enum { ES_KV_HINT = 256 };
-const char *es_kv_types_hint(char hint[ES_KV_HINT]);
-
 /* ---- formats ---- */
 
 /*! es_kv_format_parse() : reads a format: "f32", a type, or a type with options: "q4_0+hadamard",

@@ -171,8 +171,8 @@ typedef struct es_gguf {
     es_mem_limit *budget;
 } es_gguf;
 
-/*! es_gguf_is() : does this regular file begin like a GGUF, or is it called one, NAME.gguf? False,
- *  too, if it cannot be read. */
+/*! es_gguf_is() : returns whether this regular file begins like a GGUF or is named NAME.gguf.
+ *  False, too, if it cannot be read. */
 bool es_gguf_is(const char *path);
 
 /*! es_gguf_open() : open a file, or all files of a split model by the first of them, and check the

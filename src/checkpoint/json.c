@@ -20,7 +20,8 @@ static es_status fail_at(const es_json *j, size_t at, const char *what, const ch
                         "write or download the file again", "%s", message);
 }
 
-es_status es_json_fail(const es_json *j, const char *expected)
+/* Fails with "expected X", naming the byte that is there instead. */
+static es_status fail_expected(const es_json *j, const char *expected)
 {
     char message[96];
     if (j->at >= j->end)
@@ -77,7 +78,7 @@ es_status es_json_begin(es_json *j, unsigned char open, es_json_list *list)
     *list = (es_json_list){.close = open == '{' ? '}' : ']'};
     skip_space(j);
     if (!take(j, open))
-        return es_json_fail(j, open == '{' ? "an object" : "an array");
+        return fail_expected(j, open == '{' ? "an object" : "an array");
     if (++j->depth > ES_JSON_DEPTH)
         return fail_at(j, j->at - 1, "depth", "objects and arrays are nested more than 64 deep");
     return ES_OK;
@@ -95,17 +96,17 @@ es_status es_json_next(es_json *j, es_json_list *list, es_json_text *key)
     }
     if (list->any) {
         if (!take(j, ','))
-            return es_json_fail(j, list->close == '}' ? "a comma or '}'" : "a comma or ']'");
+            return fail_expected(j, list->close == '}' ? "a comma or '}'" : "a comma or ']'");
         skip_space(j);
     }
     list->any = true;
     if (list->close == ']')
         return ES_OK; /* a ']' after the comma is no value, and reading one will say so */
     if (j->at >= j->end || j->bytes[j->at] != '"')
-        return es_json_fail(j, "a quoted key");
+        return fail_expected(j, "a quoted key");
     ES_TRY(es_json_string(j, key));
     skip_space(j);
-    return take(j, ':') ? ES_OK : es_json_fail(j, "a colon");
+    return take(j, ':') ? ES_OK : fail_expected(j, "a colon");
 }
 
 /* ---- strings ---- */
@@ -173,7 +174,7 @@ es_status es_json_string(es_json *j, es_json_text *out)
 {
     skip_space(j);
     if (!take(j, '"'))
-        return es_json_fail(j, "a string");
+        return fail_expected(j, "a string");
     const unsigned char *const end = j->bytes + j->end;
     const size_t start = j->at;
     for (;;) {
@@ -263,7 +264,7 @@ es_status es_json_whole(es_json *j, uint64_t *out)
         const uint64_t digit = (uint64_t)(j->bytes[j->at] - '0');
         if (value > ((uint64_t)INT64_MAX - digit) / 10) {
             j->at = start;
-            return es_json_fail(j, expected);
+            return fail_expected(j, expected);
         }
         value = value * 10 + digit;
     }
@@ -271,7 +272,7 @@ es_status es_json_whole(es_json *j, uint64_t *out)
     const bool more = j->at < j->end && memchr(".eE+-", j->bytes[j->at], 5);
     if (digits == 0 || more || (digits > 1 && j->bytes[start] == '0')) {
         j->at = start;
-        return es_json_fail(j, expected);
+        return fail_expected(j, expected);
     }
     *out = value;
     return ES_OK;
@@ -317,15 +318,15 @@ es_status es_json_number(es_json *j, double *out)
     if (take_nonfinite(j, negative, out))
         return ES_OK;
     if (!is_digit(j))
-        return es_json_fail(j, "a number");
+        return fail_expected(j, "a number");
     take_digits(j, &mantissa, &exponent, 0);
     if (j->at - start > 1 && j->bytes[start] == '0') {
         j->at = start + 1;
-        return es_json_fail(j, "the end of a number that begins with 0");
+        return fail_expected(j, "the end of a number that begins with 0");
     }
     if (take(j, '.')) {
         if (!is_digit(j))
-            return es_json_fail(j, "a digit");
+            return fail_expected(j, "a digit");
         take_digits(j, &mantissa, &exponent, 1);
     }
     if (take(j, 'e') || take(j, 'E')) {
@@ -333,7 +334,7 @@ es_status es_json_number(es_json *j, double *out)
         if (!minus)
             take(j, '+');
         if (!is_digit(j))
-            return es_json_fail(j, "a digit");
+            return fail_expected(j, "a digit");
         for (; is_digit(j); j->at++)
             power = power < 100000 ? power * 10 + (j->bytes[j->at] - '0') : power;
         power = minus ? -power : power;
@@ -354,7 +355,7 @@ es_status es_json_boolean(es_json *j, bool *out)
 {
     skip_space(j);
     *out = take_word(j, "true");
-    return *out || take_word(j, "false") ? ES_OK : es_json_fail(j, "true or false");
+    return *out || take_word(j, "false") ? ES_OK : fail_expected(j, "true or false");
 }
 
 es_status es_json_skip(es_json *j) /* recursion ends at ES_JSON_DEPTH */
@@ -372,7 +373,7 @@ es_status es_json_skip(es_json *j) /* recursion ends at ES_JSON_DEPTH */
     if (kind != '{' && kind != '[')
         return take_word(j, "null") || take_word(j, "true") || take_word(j, "false")
                    ? ES_OK
-                   : es_json_fail(j, "a value");
+                   : fail_expected(j, "a value");
     es_json_list list;
     es_json_text key;
     ES_TRY(es_json_begin(j, kind, &list));
@@ -388,5 +389,5 @@ es_status es_json_skip(es_json *j) /* recursion ends at ES_JSON_DEPTH */
 es_status es_json_end(es_json *j)
 {
     skip_space(j);
-    return j->at == j->end ? ES_OK : es_json_fail(j, "the end");
+    return j->at == j->end ? ES_OK : fail_expected(j, "the end");
 }

@@ -4,8 +4,8 @@
  * A model file's header may name ten million tensors, and a tree of it would take twenty times its
  * size; so the text is walked once, value by value, and the caller keeps what it wants. RFC 8259 to
  * the letter: no comments, no trailing commas, valid UTF-8 only, surrogates in pairs, nesting up to
- * ES_JSON_DEPTH; NaN and Infinity only where the caller allows them. Whether keys repeat is for the
- * caller to say, who knows them.
+ * ES_JSON_DEPTH; NaN and Infinity only where the caller allows them. The caller, which knows the
+ * keys, checks whether they repeat.
  *
  *     es_json_list members;
  *     es_json_text key;
@@ -79,13 +79,10 @@ es_status es_json_end(es_json *j);
  *  text->size bytes; may be where the text stands. @return : bytes written, no terminator. */
 size_t es_json_decode(const es_json_text *text, char *out);
 
-/*! es_json_same() : does it say `word` once its escapes are replaced? */
+/*! es_json_same() : returns whether it equals `word` once its escapes are replaced. */
 bool es_json_same(const es_json_text *text, const char *word);
 
 /*! es_json_copy() : decoded and terminated, cut to `size` bytes at the end of a character. */
 void es_json_copy(const es_json_text *text, char *out, size_t size);
-
-/*! es_json_fail() : "expected X", naming the byte that is there instead. */
-es_status es_json_fail(const es_json *j, const char *expected);
 
 #endif

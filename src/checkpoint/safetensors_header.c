@@ -209,8 +209,9 @@ static es_status take_offsets(reader *r, es_st_tensor *t)
     return ES_OK;
 }
 
-/* Does the shape need as many bytes as the range has? Dimensions of 0 are left out of the overflow
- * check's product: beside a 0, a shape that overflows would still make strides overflow. */
+/* Fails unless the shape takes as many bytes as the range has. Dimensions of 0 are left out of the
+ * overflow check's product: beside a 0, a shape that overflows would still make strides overflow.
+ */
 static es_status check_size(reader *r, size_t at, es_st_tensor *t)
 {
     const es_st_kind *kind = es_st_kind_of(t->dtype);

@@ -69,7 +69,7 @@ struct es_st {
     int n_files;
     es_st_tensor *tensors; /* in order of their names */
     int64_t count;
-    struct es_gguf *gguf; /* where the tensors are, and who reads them, if not in `files` */
+    struct es_gguf *gguf; /* source and reader of the tensors, if not `files` */
     es_mem_limit *budget;
 };
 

@@ -177,8 +177,8 @@ static es_status best_peak(const es_exec *exec, es_dtype precision, double *gflo
     return ES_OK;
 }
 
-es_status es_cost_tell(const es_cost *c, const es_exec *exec, es_dtype precision, es_answer *answer,
-                       es_error *err)
+es_status es_cost_report(const es_cost *c, const es_exec *exec, es_dtype precision,
+                         es_answer *answer, es_error *err)
 {
     es_table *t = es_answer_table(answer, &cost_table);
     const int64_t row = es_table_row(t);
@@ -277,8 +277,8 @@ static es_status run_missing(es_driver *d, int64_t *missing, es_error *err)
     return status == ES_OK ? es_work_run(&work, &exec, err) : status;
 }
 
-/* Computes the cells of a stage that the run file lacks and stores each as it arrives. All ranks
- * get the cells of a shared stage, because later stages read them. */
+/* Computes the cells of a stage that are not in the run file, and stores each as it arrives. All
+ * ranks get the cells of a shared stage, because later stages read them. */
 static es_status run_stage(es_driver *d, int s, es_error *err)
 {
     const es_stage *stage = &d->job.stages[s];
@@ -391,7 +391,7 @@ static es_status open_and_run(es_driver *d, es_error *err)
     ES_TRY(agree(d, open_study(d, err), err));
     if (d->opts->dry_run) {
         es_share_price(d);
-        return is_first(d) ? es_cost_tell(&d->cost, &job->exec, job->precision, job->answer, err)
+        return is_first(d) ? es_cost_report(&d->cost, &job->exec, job->precision, job->answer, err)
                            : ES_OK;
     }
     ES_TRY(begin(d, err));
@@ -402,7 +402,7 @@ static es_status open_and_run(es_driver *d, es_error *err)
     const es_status kept = d->run ? es_run_flush(d->run, err) : ES_OK;
     ES_TRY(es_work_agree(&job->exec, kept, "", err));
     if (d->shared_out) {
-        es_share_tell(d);
+        es_share_report(d);
         return es_answer_status(job->answer, err);
     }
     return is_first(d) ? sum_up(d, err) : ES_OK;

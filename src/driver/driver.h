@@ -127,14 +127,14 @@ es_share es_share_at(const es_driver *d, int s);
 int64_t es_share_cells(const es_driver *d, int s);
 void es_share_pick(const es_driver *d, int s, int64_t *missing, int64_t *count);
 
-/*! es_share_tell() : puts what a shard did into its answer, instead of a summary. es_share_price()
- *  : reduces the cost of a dry run to this shard's part. */
-void es_share_tell(const es_driver *d);
+/*! es_share_report() : puts what a shard did into its answer, instead of a summary.
+ * es_share_price() : reduces the cost of a dry run to this shard's part. */
+void es_share_report(const es_driver *d);
 void es_share_price(const es_driver *d);
 
 /* ---- outputs.c ---- */
 
-/*! es_outputs_check() : is none of the files that the run writes one that it reads?
+/*! es_outputs_check() : fails if the run would write a file that it reads.
  *  @return : ES_OK; ES_E_ARGUMENT (file.input). */
 es_status es_outputs_check(es_job *job, es_error *err);
 

@@ -283,7 +283,7 @@ static const es_column about_columns[] = {
     {"key", "", "", ES_FORMAT_TEXT}, {"json", "", "", ES_FORMAT_TEXT}, {0}};
 static const es_table_spec about_table = {"_about", about_columns, NULL};
 
-/* A text that a pen writes, in memory. */
+/* Text of an es_writer, in memory. */
 typedef struct gathered {
     char *bytes;
     int64_t used, capacity;
@@ -307,18 +307,18 @@ static es_status say_json(es_table *to, int64_t row, const es_answer *answer, co
                           es_error *err)
 {
     gathered g = {0};
-    es_pen pen = {.write = gather, .user = &g};
+    es_writer writer = {.write = gather, .user = &g};
     if (l)
-        es_json_lone(l, &pen);
+        es_json_lone(l, &writer);
     else
-        es_json_provenance(answer, &pen);
-    es_pen_flush(&pen);
-    if (!pen.failed)
+        es_json_provenance(answer, &writer);
+    es_writer_flush(&writer);
+    if (!writer.failed)
         es_table_text(to, row, "json", g.bytes);
     es_mem_free(NULL, g.bytes);
-    return pen.failed ? es_fail(err, ES_E_MEMORY, "memory.system", "",
-                                "out of memory for the contents of the run file")
-                      : ES_OK;
+    return writer.failed ? es_fail(err, ES_E_MEMORY, "memory.system", "",
+                                   "out of memory for the contents of the run file")
+                         : ES_OK;
 }
 
 /* Stores the single values of an answer, outside its tables. */

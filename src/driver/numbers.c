@@ -332,22 +332,22 @@ static void round_range(es_grid *grid)
 bool es_grid_parse(const char *text, bool whole, const es_grid_rule *rule, es_grid *out, char *why,
                    int size)
 {
-    const reason told = {why, size};
+    const reason refusal = {why, size};
     *out = (es_grid){0};
     const char *dots = strstr(text, "..");
     const char *star = dots ? strchr(dots, '*') : NULL;
     bool good;
     if (dots && !star)
-        good = refuse(&told, text, "say how many points: LOW..HIGH*POINTS");
+        good = refuse(&refusal, text, "say how many points: LOW..HIGH*POINTS");
     else if (dots)
-        good = read_range(text, dots, star, whole, rule, out, &told);
+        good = read_range(text, dots, star, whole, rule, out, &refusal);
     else
-        good = read_list(text, whole, rule, out, &told);
+        good = read_list(text, whole, rule, out, &refusal);
     if (good && whole) {
         if (dots)
             round_range(out);
         out->counts = calloc((size_t)out->count, sizeof(int64_t));
-        good = out->counts || refuse(&told, text, no_memory);
+        good = out->counts || refuse(&refusal, text, no_memory);
         for (int64_t i = 0; good && i < out->count; i++)
             out->counts[i] = (int64_t)out->reals[i];
     }

@@ -234,7 +234,7 @@ static void name_all(const char *path, int64_t shard, char *out, size_t size)
 }
 
 /* Reports stages with the same noun and number once: "2 of 6 layers". */
-static bool told_before(const es_driver *d, int s)
+static bool is_reported(const es_driver *d, int s)
 {
     const es_stage *stages = d->job.stages;
     for (int i = 0; i < s; i++)
@@ -243,13 +243,13 @@ static bool told_before(const es_driver *d, int s)
     return stages[s].cells == 0;
 }
 
-void es_share_tell(const es_driver *d)
+void es_share_report(const es_driver *d)
 {
     char cells[1024] = "", files[512];
     size_t used = 0;
     const es_study_opts *o = d->opts;
     for (int s = 0; s < d->job.n_stages; s++)
-        if (!told_before(d, s) && used < sizeof cells)
+        if (!is_reported(d, s) && used < sizeof cells)
             used += (size_t)snprintf(cells + used, sizeof cells - used, "%s%lld of %lld %s",
                                      used ? ", " : "", (long long)es_share_cells(d, s),
                                      (long long)d->job.stages[s].cells, d->job.stages[s].noun);

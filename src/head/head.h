@@ -10,8 +10,8 @@
  *     es_head head = {.Wq = &wq, .Wk = &wk};
  *     es_head_write(&head, d, A, NULL, &err);            A (d, d), its 1/sqrt(k) included
  *
- * Who has no matrices draws some, or scales those of another head, into an es_head_data, which owns
- * its numbers:
+ * Without matrices, draw some, or scale those of another head, into an es_head_data, which owns its
+ * numbers:
  *
  *     es_address at = {.seed = 7, .experiment = ES_EXPERIMENT_HEAD};
  *     es_head_data drawn;
@@ -38,7 +38,7 @@ typedef struct es_head {
     const es_view *V;
 } es_head;
 
-/*! es_head_check() : does this make one head of tokens in R^d? Looks at every number.
+/*! es_head_check() : fails unless this is a head of tokens in R^d. Looks at every number.
  *  @return : ES_OK; ES_E_ARGUMENT (theory.head) if A, Wq, Wk do not make one head; ES_E_SHAPE
  *  (theory.shape), ES_E_EMPTY (theory.empty), ES_E_NONFINITE. */
 es_status es_head_check(const es_head *head, int64_t d, es_error *err);

@@ -64,8 +64,8 @@ typedef struct es_law {
     bool without_replacement; /* tokens 0, 1, ... are distinct points; at most N of them */
 } es_law;
 
-/*! es_law_check() : is this a law? Looks at every number, those of the points too: O(dim^2), or
- *  O(N dim). Fields that the kind does not use are not looked at. Thread-safe.
+/*! es_law_check() : fails unless this is a law. Looks at every number, those of the points too:
+ *  O(dim^2), or O(N dim). Fields that the kind does not use are not looked at. Thread-safe.
  *  @return : ES_OK;
  *   ES_E_ARGUMENT: law.kind, law.part (a part that is a mixture or empirical), law.parts
  *     and law.direction (no array), view.data and view.dtype (of points);

@@ -11,8 +11,9 @@
 #include "base/view.h"
 #include "linalg/linalg.h"
 
-/*! es_dense_check() : can we work on a? Its smaller dimension must be in [1, ES_MAX_DIM], its
- * larger one below 2^24 so that LAPACK's 32-bit indices do, and all of it finite. */
+/*! es_dense_check() : fails unless a can be processed. Its smaller dimension must be in [1,
+ * ES_MAX_DIM], its larger one below 2^24 so that LAPACK's 32-bit indices do, and all of it finite.
+ */
 es_status es_dense_check(const es_view *a, const char *name, es_scan *scan, es_error *err);
 
 /*! es_dense_copy() : es_dense_check(), then a as contiguous row-major f64. Free with es_mem_free().

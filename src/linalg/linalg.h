@@ -51,7 +51,8 @@ es_status es_cov_estimate(const es_view *x, bool unbiased, const es_exec *exec, 
  * Each function below takes a (d, d) that is symmetric up to the rounding of f32 files, and works
  * on its symmetric part (a + a')/2. */
 
-/*! es_sym_check() : is a symmetric? *asymmetry (may be NULL) gets max |a - a'| / max |a|.
+/*! es_sym_check() : fails unless a is symmetric. *asymmetry (may be NULL) gets max |a - a'| / max
+ *  |a|.
  *  @return : ES_E_SHAPE if a is not square; ES_E_NUMERIC with the position of the worst pair if the
  *  asymmetry is above 1e-6. `name` is how messages call the matrix. */
 es_status es_sym_check(const es_view *a, const char *name, double *asymmetry, es_error *err);

@@ -111,9 +111,9 @@ enum { ES_ARCH_FIELDS = 80 }; /* most fields of a description */
 
 /* ---- which layers have the window, and which turn ---- */
 
-/* What config.json says about its layers, or a description where it says nothing. Of layer l:
- * it has the window if layer_types says so; where that is missing, if l >= first, and period is 0
- * or (l + phase) mod period is not 0, and, where only_still is set, if it does not turn. */
+/* Kinds of layers by config.json or, without its keys, by the description. Layer l has the window
+ * if layer_types says so; where that is missing, if l >= first, and period is 0 or (l + phase) mod
+ * period is not 0, and, where only_still is set, if it does not turn. */
 typedef struct es_layers_stated {
     int64_t window;        /* sliding_window; 0 and below: none */
     bool asks, used;       /* the family has the key use_sliding_window, and what that says */
@@ -254,7 +254,7 @@ typedef enum es_head_norm {
     ES_HEAD_NORMS
 } es_head_norm;
 
-/* What becomes of the rows of gate and W1. */
+/* The function of the rows of gate and W1. */
 typedef enum es_gate_kind {
     ES_GATE_HALVES,  /* f(gate) up; all of the gate's come first */
     ES_GATE_CLIPPED, /* (up' + 1) gate' sigmoid(1.702 gate'), gate' = min(gate, 7), up' = up clipped
@@ -263,8 +263,8 @@ typedef enum es_gate_kind {
 } es_gate_kind;
 
 /* Positions that are added are a table, ES_IN_MODEL(position); those that turn are config.rotary
- * and config.rotary_local; a model has those of its description. Who sees whom is config.causal and
- * the kind of the layer. */
+ * and config.rotary_local; a model has those of its description. Which keys a query sees follows
+ * from config.causal and the kind of the layer. */
 
 /* A function of single numbers, in place. gelu's table is prepared once per forward pass. */
 typedef struct es_gelu_table es_gelu_table;
@@ -319,7 +319,7 @@ es_status es_arch_unknown(const char *file, const es_model_config *c, es_error *
 es_status es_config_parse(const unsigned char *bytes, size_t size, const char *file,
                           es_model_config *out, es_error *err);
 
-/*! es_word_among() : is `word` one of the words of `list`, which have '|' between them? */
+/*! es_word_among() : returns whether `word` is one of the words of `list`, separated by '|'. */
 bool es_word_among(const char *word, const char *list);
 
 /*! es_config_begin() : a draft that has what the description says where no key does. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fingerprint.c : a number that tells one checkpoint from another, from a sample of its weights,
- * and whether a plan was made for it. */
+/* fingerprint.c : a number that identifies a checkpoint, from a sample of its weights, and whether
+ * a plan was made for it. */
 #include "base/error.h"
 #include "model/layer_slot.h"
 #include "model/model.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* forward.c : blocks of token ids through the model: memory, and who runs what.
+/* forward.c : blocks of token ids through the model: memory, and which thread runs which unit.
  *
  * Where there are as many blocks as threads a unit of work is a block: one thread runs it from its
  * ids to its last hidden state, and threads share nothing but the weights. Fewer blocks that are
@@ -24,14 +24,15 @@
 
 /* ---- memory ---- */
 
-/* What is wanted of some block decides what scratch have. */
+/* The results that some block asks for, which decide what scratch memory holds. */
 typedef struct wants {
     int64_t longest;
     bool sparse, plain, predict, cache;
     bool streamed; /* weights are */
 } wants;
 
-/* Heads whose results one scratch memory holds: sparse ones of a group may be made at once. */
+/* Returns how many heads' results the scratch memory holds: sparse heads of a group may be computed
+ * at once. */
 static int64_t places(const es_model_config *c, const wants *w)
 {
     return w->sparse ? c->heads / c->kv_heads : 1;

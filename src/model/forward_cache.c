@@ -206,7 +206,7 @@ static es_view fine_of(const es_layer_pass *p, int64_t g, bool values)
     return es_pass_band(p, p->scratch->cache.fine, column, 2 * c->kv_width);
 }
 
-/* Is what a query finds in the unit different by the age of keys? */
+/* Returns whether queries of the unit read a key differently by its age. */
 static bool is_aged(const es_layer_pass *p, int64_t g)
 {
     return es_kv_format_by_query(format_of(p, g, false)) ||

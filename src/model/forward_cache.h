@@ -23,12 +23,13 @@ es_status es_cache_scratch_new(const es_model_config *config, int64_t n, es_mem_
                                es_cache_scratch *scratch, es_error *err);
 void es_cache_scratch_free(es_cache_scratch *scratch);
 
-/*! es_cache_check() : can a block of the model run by its cache? @return : ES_OK; ES_E_UNSUPPORTED
- *  (cache.causal, cache.visit), ES_E_RANGE (cache.prompt), ES_E_ARGUMENT (cache.together,
- *  cache.oracle); as es_evict_check(). */
+/*! es_cache_check() : fails unless a block of the model can run with its cache. @return : ES_OK;
+ *  ES_E_UNSUPPORTED (cache.causal, cache.visit), ES_E_RANGE (cache.prompt), ES_E_ARGUMENT
+ *  (cache.together, cache.oracle); as es_evict_check(). */
 es_status es_cache_check(const es_model *model, const es_model_block *block, es_error *err);
 
-/*! es_cache_plain() : does a unit of the block's cache look at queries before rotary positions? */
+/*! es_cache_plain() : returns whether a unit of the block's cache uses queries before rotary
+ * positions. */
 bool es_cache_plain(const es_model *model, const es_model_block *block);
 
 /*! es_cache_begin() : rounds keys and values of a layer, and chooses what its units keep of the

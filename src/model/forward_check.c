@@ -25,7 +25,8 @@ static es_status check_start(const es_model_config *c, const es_model_block *b, 
     return ES_OK;
 }
 
-/* What is wanted of the next token takes a model that predicts it, ids, and the last state. */
+/* Fails if results about the next token are asked for without a model that predicts it, ids, or the
+ * last state. */
 static es_status check_predict(const es_model_config *c, const es_model_block *b, es_error *err)
 {
     if (!es_block_wants_logits(b))
@@ -50,7 +51,7 @@ int64_t es_model_sparse_cells(const es_model *model)
     return c->layers * c->heads * c->positions;
 }
 
-/* Can every head's policy be asked, and are all of the block's numbers there? */
+/* Fails unless every head's policy is valid and has the inputs that it takes. */
 static es_status check_sparse(const es_model *m, const es_model_sparse *sparse, es_error *err)
 {
     if (!sparse)

@@ -9,8 +9,8 @@
  *
  * so that nothing of size n x n, nor n times the widest layer, ever exists: a block has its hidden
  * state, its queries, keys and values, and the outputs of its heads; the rest is a strip's. How a
- * block is cut into strips depends on its length alone, and so the bits do not depend on who runs
- * a strip. */
+ * block is cut into strips depends on its length alone, and so the bits do not depend on which
+ * thread runs a strip. */
 #ifndef ES_MODEL_FORWARD_INSIDE_H
 #define ES_MODEL_FORWARD_INSIDE_H
 
@@ -25,7 +25,7 @@ enum {
     ES_LOGITS_AT_ONCE = 1 << 24 /* numbers, for which a decoded panel is used */
 };
 
-/* What one thread works in while it runs the experts of a strip. */
+/* Memory of one thread for the experts of a strip. */
 typedef struct es_expert_scratch {
     char *logits;    /* (ES_STRIP, experts) of the router */
     char *share;     /* (ES_STRIP, experts_used) of the experts that a token uses */
@@ -36,7 +36,7 @@ typedef struct es_expert_scratch {
     int32_t *which;  /* (ES_STRIP) tokens of one expert */
 } es_expert_scratch;
 
-/* What one thread works in while it runs a strip. */
+/* Memory of one thread for a strip. */
 typedef struct es_strip_scratch {
     char *normed; /* (ES_STRIP, H) */
     char *middle; /* (ES_STRIP, I), or twice that for gates; I of whichever layer is widest */
@@ -52,7 +52,7 @@ typedef struct es_cache_turn {
     es_mem_limit *budget;
 } es_cache_turn;
 
-/* What a block needs while its keys go through a cache (forward_cache.c). */
+/* Memory of a block for its cache (forward_cache.c). */
 typedef struct es_cache_scratch {
     es_mem_limit *budget;
     int64_t longest;      /* tokens that every array has place for */
@@ -66,7 +66,7 @@ typedef struct es_cache_scratch {
     es_cache_turn turn;   /* of the layer */
 } es_cache_scratch;
 
-/* What a block needs as a whole. */
+/* Memory of a block. */
 typedef struct es_block_scratch {
     char *x;      /* (n, H) hidden state */
     char *qkv;    /* (n, Q + 2K) */

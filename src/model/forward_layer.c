@@ -48,8 +48,8 @@ es_status es_pass_norm(const es_layer_pass *p, const es_linear *norm, int64_t n,
 
 /* ---- steps 1 and 2: queries, keys and values ---- */
 
-/* What a strip's product becomes before queries meet keys. What was there before it turned is kept
- * for those who ask. */
+/* What a strip's product becomes before queries meet keys. Queries and keys before rotation are
+ * kept if the caller asked for them. */
 static void place_rows(const es_layer_pass *p, es_strip s, char *qkv)
 {
     const es_forward *f = p->f;
@@ -141,7 +141,7 @@ static void spoil(const es_attend_out *out, int64_t n, int64_t k)
             statistics[s][i] = (double)NAN;
 }
 
-/* Where the draws of a head begin: model.h says which cells are its queries'. */
+/* Returns the address of a head's draws: model.h says which cells are its queries'. */
 static es_address address_of(const es_model *m, const es_model_sparse *sparse, int64_t head)
 {
     es_address at = sparse->at;

@@ -10,7 +10,7 @@
 
 /* ---- labels ---- */
 
-/* Results that are few leave in f64, whatever the model computes in. */
+/* Copies a row to f64, from whichever precision the model computes in. */
 static void copy_out(const es_model *m, const void *row, int64_t count, double *out)
 {
     const es_view view = {
@@ -80,8 +80,8 @@ static void add_logits(const prediction *p, const char *normed, int64_t n, char 
     }
 }
 
-/* Some rows: their norm, their logits, and how surprising the token that follows each is. The last
- * row has nothing that follows it. Logits that are wanted are made where they are wanted. */
+/* Computes norms and logits of some rows, and the loss of the token that follows each; none follows
+ * the last row. Logits that the caller asked for are written to the caller's memory. */
 static es_status predict_rows(void *prediction_, int64_t unit, int thread, es_error *err)
 {
     const prediction *p = prediction_;

@@ -91,7 +91,8 @@ static const es_linear *branch_norm(const es_layer_pass *p)
     return p->l->norm2.w || !p->f->model->config.parallel ? &p->l->norm2 : &p->l->norm1;
 }
 
-/* What is added to the state is normed or scaled first, so that it is made apart from it. */
+/* Begins the branches apart from the state, because they are normed or scaled before they are
+ * added. */
 static es_status begin_branches(const es_layer_pass *p, es_strip s, const es_strip_scratch *strip,
                                 es_error *err)
 {

@@ -16,7 +16,7 @@
 
 /* ---- keys ---- */
 
-/* What becomes of the value of a key. */
+/* How the value of a key is used. */
 typedef enum es_gguf_use {
     ES_GGUF_USE_WHOLE,     /* an integer in [min, max], an int64_t of the configuration */
     ES_GGUF_USE_PER_LAYER, /* the same, or a list of it for all layers, which must be equal */

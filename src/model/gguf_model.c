@@ -15,7 +15,7 @@
 
 /* ---- names ---- */
 
-/* What a tensor is to the part whose name it has. */
+/* The ending of a tensor's name, which says what it is of its part. */
 typedef enum ending { WEIGHT, BIAS, SCALE, INPUT_SCALE, ENDINGS } ending;
 static const char *const endings[ENDINGS] = {".weight", ".bias", ".scale", ".input_scale"};
 

@@ -15,7 +15,7 @@ typedef struct es_gguf_reading {
     es_error *err;
 } es_gguf_reading;
 
-/* What to do about a file that contradicts itself. */
+/* The hint for a file that contradicts itself. */
 #define ES_GGUF_CONVERT "convert the model anew, or use the checkpoint it was made from"
 
 /*! es_gguf_key_of() : writes and returns "ARCHITECTURE.rest". */

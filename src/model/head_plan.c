@@ -217,10 +217,9 @@ static bool has_parts(const es_policy_spec *spec)
            spec->random != ES_POLICY_UNSET || spec->span != ES_POLICY_UNSET;
 }
 
-/* No more than `keys`, for that is what is counted. A window of a query that sees both sides has an
- * odd number of keys, and may meet the sinks: it may have fewer. How many keys of a block, or of a
- * stride, there are depends on where the query stands: nothing else can be asked there. The span of
- * `observe` counts queries. */
+/* A policy keeps at most `keys`, the number that is counted. A window to both sides has an odd
+ * number of keys and may overlap the sinks, so it may keep fewer by SLACK. For blocks and strides
+ * the number depends on the query's place. The span of `observe` counts queries. */
 enum { SLACK = 2 };
 
 /* Returns whether the parts of a policy keep its number of keys: no more, and no fewer but for a

@@ -15,7 +15,7 @@ enum { ES_PLAN_BYTES = 1 << 24 }; /* of a file: 65000 heads; real plans have som
 es_status es_plan_parse(const void *text, size_t size, const char *file, es_mem_limit *budget,
                         es_plan **out, es_error *err);
 
-/* Where a plan's heads stand in its file, for messages. Zero: nowhere. */
+/* Offsets of a plan's heads in its file, for messages. Zero: no file. */
 typedef struct es_plan_origin {
     const char *file;
     const int64_t *at; /* (layers, heads or kv_heads) bytes */

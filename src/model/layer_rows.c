@@ -54,8 +54,8 @@ void es_gelu_prepare(es_gelu_table *table)
     }
 }
 
-/* What the table says of x[0 .. count), count <= PIECE, in two loops: the first is arithmetic that
- * a compiler turns into vectors, the second looks up. */
+/* The table is applied to up to PIECE numbers in two loops: the first is arithmetic that a compiler
+ * vectorises, the second looks up. */
 enum { PIECE = 64 };
 
 /* Applies GELU to up to PIECE numbers by cubic interpolation in a table. Cells are found first

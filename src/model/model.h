@@ -9,11 +9,10 @@
 const char *es_model_folder(const es_model *model);
 es_dtype es_model_precision(const es_model *model);
 
-/*! es_model_fingerprint() : a number that tells one checkpoint from another: its configuration, and
- *  a few thousand numbers of each part outside the layers, and of the first and last layer. The
- *  same for any precision, number of threads and way in which weights are held; never 0. A copy
- *  whose weights differ in other layers alone is not recognised. @return : ES_OK; as
- *  es_slot_layer(). */
+/*! es_model_fingerprint() : a number that identifies a checkpoint: its configuration, and a few
+ *  thousand numbers of each part outside the layers, and of the first and last layer. The same for
+ *  any precision, number of threads and way in which weights are held; never 0. A copy whose
+ *  weights differ in other layers alone is not recognised. @return : ES_OK; as es_slot_layer(). */
 es_status es_model_fingerprint(const es_model *model, const es_exec *exec, uint64_t *out,
                                es_error *err);
 

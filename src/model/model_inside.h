@@ -115,8 +115,8 @@ static inline const es_rotary *es_model_rotary(const es_model_config *config,
     return kind->rotary < 0 ? NULL : kind->rotary ? &config->rotary_local : &config->rotary;
 }
 
-/*! es_rotary_fits() : can `other` stand in for the rotation `own` of a model? Both have the same
- *  width, and the numbers of `other` are in the ranges of config.json. */
+/*! es_rotary_fits() : returns whether `other` can replace the rotation `own` of a model. Both have
+ *  the same width, and the numbers of `other` are in the ranges of config.json. */
 bool es_rotary_fits(const es_rotary *own, const es_rotary *other);
 
 /*! es_rotary_angles() : cosines and sines, (n, width/2) each, of places 0 .. n-1 of a block of n

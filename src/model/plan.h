@@ -19,7 +19,7 @@ int64_t es_plan_keys(const es_plan *plan, int64_t layer, int64_t head, int64_t n
  *  and bytes_after. Heads that share keys and values keep the same, so one of each group counts. */
 void es_plan_count(es_plan *plan);
 
-/*! es_plan_check_context() : does it make sense to run it on blocks of `n` tokens? Where n is not
+/*! es_plan_check_context() : fails if the plan does not fit blocks of `n` tokens. Where n is not
  *  what the plan was made for, that is a remark (es_log_set()): keys stay the numbers they are.
  *  @return : ES_OK; ES_E_SHAPE (plan.context) if it drops keys at its own context and none at
  *  this one: what would be measured is the full model. Of a cache: if n is not above the prompt,
@@ -59,8 +59,8 @@ es_status es_plan_unit_parse(const es_plan_unit *unit, es_plan_mode mode, es_cac
  *  of policy "full" has none. @return : ES_OK; as es_plan_load(). */
 es_status es_plan_units(const es_plan *plan, es_cache_unit *out, es_error *err);
 
-/*! es_plan_check_weights() : is the model the checkpoint that the plan was made for? A plan without
- *  a fingerprint fits any. @return : ES_OK; ES_E_SHAPE (plan.fingerprint); as
+/*! es_plan_check_weights() : fails unless the model is the checkpoint that the plan was made for. A
+ *  plan without a fingerprint fits any. @return : ES_OK; ES_E_SHAPE (plan.fingerprint); as
  *  es_model_fingerprint(). */
 es_status es_plan_check_weights(const es_plan *plan, const es_model *model, const es_exec *exec,
                                 es_error *err);

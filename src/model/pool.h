@@ -40,16 +40,16 @@ typedef enum es_pool_store { ES_POOL_F32 = 0, ES_POOL_F16 = 1 } es_pool_store;
 typedef struct es_pool_info {
     int64_t tokens, hidden, layers, heads;
     int64_t blocks, length; /* number of blocks; ids of a full block, specials included */
-    bool specials;          /* are rows of all [CLS] and [SEP] among the tokens? */
+    bool specials;          /* rows of all [CLS] and [SEP] are among the tokens */
     es_pool_store store;
     int64_t repeats;
     bool sparse; /* only some rows are kept */
 } es_pool_info;
 
-/* Which rows of a layer are to be kept of a pool that holds no others: a pure function of its
- * arguments. `about` is the pool, as it will be, and starts (blocks + 1) are the rows where blocks
- * begin. It is asked twice: with rows NULL, for the most there will be, into *count; then for
- * rows (*count), in any order, repeats allowed, and how many it has written. */
+/* Chooses the rows that a sparse pool stores of a layer: a pure function of its arguments. `about`
+ * is the pool, as it will be, and starts (blocks + 1) are the rows where blocks begin. It is asked
+ * twice: with rows NULL, for the most there will be, into *count; then for rows (*count), in any
+ * order, repeats allowed, and how many it has written. */
 typedef es_status (*es_pool_keep_fn)(void *user, const es_pool_info *about, const int64_t *starts,
                                      int64_t layer, int64_t *rows, int64_t *count, es_error *err);
 
@@ -78,7 +78,7 @@ typedef struct es_pool_spec {
     void *keep_user;
 } es_pool_spec;
 
-/* What a pool will take. */
+/* Size and cost of a pool. */
 typedef struct es_pool_cost {
     int64_t tokens;    /* rows of each layer's file */
     double flops;      /* of the forward pass: es_model_work() */
@@ -91,14 +91,14 @@ typedef struct es_pool_cost {
     es_text_facts text;
 } es_pool_cost;
 
-/*! es_pool_cost_of() : tokenizes the text, and tells. @return : as es_blocks_read(). */
+/*! es_pool_cost_of() : tokenizes the text and returns its cost. @return : as es_blocks_read(). */
 es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool_cost *out,
                           es_error *err);
 
 /*! es_pool_build() : make the pool, or what is missing of it. The folder is created if its parent
  *  exists. Progress counts batches of ES_POOL_BATCH blocks, and parts of them. Rows have the same
  *  bits for any number of threads. One process at a time builds a pool, or the ranks of
- *  exec->executor together, who then must all see the folder: else ES_E_IO (pool.shared).
+ *  exec->executor together, which must all see the folder: else ES_E_IO (pool.shared).
  *  @return : ES_OK; as es_blocks_read() and es_model_forward(); ES_E_ARGUMENT (run.parameters) if
  *  the folder holds a pool of something else, with the difference; ES_E_UNSUPPORTED (pool.version)
  *  if it holds one of another version; ES_E_FORMAT (pool.damaged) if files of what was finished are

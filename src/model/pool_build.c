@@ -188,8 +188,8 @@ static es_status open_run(build *b, es_error *err)
 
 /* ---- the folder ---- */
 
-/* Do all ranks use the same folder? Rank 0 writes a random number into it and the others look
- * for it; a network file system may take a moment. */
+/* Fails unless all ranks use the same folder. Rank 0 writes a random number into it and the others
+ * look for it; a network file system may take a moment. */
 static uint64_t draw_nonce(void)
 {
     struct timespec t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_files.h : what a pool's folder is called inside, shared by those who write and read it. */
+/* pool_files.h : names of the files in a pool's folder, for writing and reading. */
 #ifndef ES_MODEL_POOL_FILES_H
 #define ES_MODEL_POOL_FILES_H
 
@@ -26,7 +26,7 @@ enum { ES_POOL_SEEN = 4 }; /* entropy, top weight, sum of squares, its inverse *
 #define ES_POOL_SUMS "checksums"
 enum { ES_POOL_STAGE_ID = 0, ES_POOL_SUMS_ID = 1 };
 
-/* Of the floats that a reader gets: halves become floats without a loss. */
+/* Returns the checksum of a row as floats, to which halves convert without loss. */
 static inline uint64_t es_pool_sum(const float *row, int64_t hidden)
 {
     return es_sum(row, (size_t)hidden * sizeof *row);
@@ -47,8 +47,8 @@ static inline uint64_t es_pool_sum(const float *row, int64_t hidden)
 #define ES_POOL_MODEL_KEY  "model" /* es_pool_hash_model() */
 #define ES_POOL_FORMAT     "2"
 
-/*! es_pool_check_format() : is it this version's? @return : ES_OK; ES_E_UNSUPPORTED (pool.version).
- *  In pool.c. */
+/*! es_pool_check_format() : fails for another version's format. @return : ES_OK; ES_E_UNSUPPORTED
+ *  (pool.version). In pool.c. */
 es_status es_pool_check_format(const es_run *run, const char *path, es_error *err);
 
 /* ---- pool_text.c ---- */
@@ -76,7 +76,7 @@ es_status es_pool_text_read(const es_pool_spec *spec, const es_exec *exec, bool 
 es_status es_pool_text_starts(const es_pool_text *text, es_mem_limit *budget, int64_t **out,
                               es_error *err);
 
-/*! es_pool_has_specials() : are rows of all special tokens in the pool? */
+/*! es_pool_has_specials() : returns whether rows of all special tokens are in the pool. */
 static inline bool es_pool_has_specials(const es_pool_spec *spec)
 {
     return !spec->drop_specials && !spec->skip;
@@ -155,7 +155,7 @@ struct es_pool {
     es_pool_text text;
 };
 
-/*! es_pool_check_layer() : is there such a layer? ES_E_RANGE (pool.layer). */
+/*! es_pool_check_layer() : fails for a layer that does not exist. ES_E_RANGE (pool.layer). */
 es_status es_pool_check_layer(const es_pool *pool, int64_t layer, es_error *err);
 
 /* ---- pool_hash.c ---- */
@@ -177,7 +177,7 @@ static inline void es_pool_run_path(const char *folder, char out[ES_POOL_PATH])
     snprintf(out, ES_POOL_PATH, "%s/pool.run", folder);
 }
 
-/* Of a pool that is made by several ranks: do all of them see the same folder? */
+/* The file by which ranks find out whether they see the same folder. */
 #define ES_POOL_NONCE "pool.nonce"
 
 static inline void es_pool_layer_path(const char *folder, int64_t layer, char out[ES_POOL_PATH])

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_hash.c : what a pool is made of, as numbers that tell one model and one text from another.
- */
+/* pool_hash.c : hashes of the model and the text that a pool is made from. */
 #include <math.h>
 #include <string.h>
 

@@ -15,10 +15,10 @@ typedef struct es_sharing_head {
     es_attend_out out; /* where its results go */
 } es_sharing_head;
 
-/* What one thread works in; sized for the longest block. */
+/* Memory of one thread, sized for the longest block. */
 typedef struct es_sparse_scratch {
     es_mem_limit *budget;
-    es_sharing_head *heads; /* (size) to be filled in by who asks */
+    es_sharing_head *heads; /* (size) filled in by the caller */
     int64_t size;           /* heads that share keys and values, at most */
     int64_t longest;        /* tokens */
     double *q;              /* (size, n, dk) of the heads in f64, times the score scale */
@@ -30,7 +30,7 @@ typedef struct es_sparse_scratch {
     double *observed;       /* (n) from the last `span` of them */
     double *recent;         /* (span + 1, n) their weights and sums of them; NULL: not used */
     int64_t span;
-    double divisor; /* scores are q.k / divisor; to be set by who asks */
+    double divisor; /* scores are q.k / divisor; set by the caller */
     double cap;     /* of scores, es_cap_scores(); likewise */
     double *reach;  /* (n) |v_j - y|, y the output over all keys; or what heads have in common */
     double *each;   /* (n) of one head among several */
@@ -93,7 +93,7 @@ static inline double es_past_keys(es_past past, int64_t n)
     return w >= all ? (all + 1.0) / 2.0 : w - w * (w - 1.0) / (2.0 * all);
 }
 
-/* What is special about a head that keeps some keys. */
+/* Statistics of a head that keeps some keys. */
 typedef struct es_sparse_found {
     double kept;   /* keys of a query, as often as they are drawn; mean over queries */
     int64_t empty; /* queries for which chance kept no key */

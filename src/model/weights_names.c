@@ -23,8 +23,8 @@ static bool starts_with(const char *text, const char *beginning, size_t length)
     return strncmp(text, beginning, length) == 0;
 }
 
-/* Is it called like a tensor of the body: does it begin with the first word of a part's name? And,
- * if it is one of a layer, of which (else -1)? */
+/* Returns whether the name begins with the first word of a part's name, like a tensor of the body.
+ * *layer is the number of its layer, -1 if it belongs to none. */
 static bool in_body(const es_arch *arch, const char *name, int64_t *layer)
 {
     bool any = false;
@@ -68,7 +68,9 @@ static bool is_kv_scale(const char *name)
     return ends_with_any(name, endings);
 }
 
-/* Is `rest`, which follows the number of a layer, a tensor of this part, under this name of it? */
+/* Returns whether `rest`, which follows the number of a layer, is this name of a tensor of the
+ * part.
+ */
 static bool is_named(const es_arch_part *part, const char *name, const char *rest)
 {
     static const char *const usual[] = {".weight", ".bias", ".gamma", ".beta"};
@@ -92,7 +94,7 @@ static bool is_named(const es_arch_part *part, const char *name, const char *res
     return false;
 }
 
-/* Is `rest`, which follows the number of a layer, a weight or bias that the model has? */
+/* Returns whether `rest`, which follows the number of a layer, is a weight or bias of the model. */
 static bool is_part(const es_model *m, const char *rest)
 {
     for (const es_arch_part *p = m->arch->parts; p->name; p++)
@@ -126,8 +128,8 @@ static es_status check_known(survey *s, const char *name)
                         "tensor %.100s is not part of a %s", name, arch->title);
 }
 
-/* Renamed tensors are the commonest mistake of those who save a model by hand; the hint says
- * how they should be called, from the description. */
+/* Renamed tensors are the most common mistake when a model is saved by hand; the hint says how they
+ * should be called, from the description. */
 static es_status no_body(const survey *s)
 {
     const es_arch *arch = s->model->arch;
@@ -246,7 +248,7 @@ static const es_st_tensor *find_role(const survey *s, es_part_role role)
     return NULL;
 }
 
-/* What lies outside of the body of a wrapper's text model may be named as part of that. */
+/* Tensors outside of the body of a wrapper's text model may be named as part of it. */
 static void find_outside(survey *s)
 {
     if (strstr(s->from->prefix, "language_model.") != s->from->prefix ||

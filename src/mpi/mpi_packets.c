@@ -176,7 +176,8 @@ static bool match(mpi_thread *t)
     return true;
 }
 
-/* Fails if a part is longer than what its message still lacks, by the size in its header. */
+/* Returns whether a part is no longer than the missing rest of its message, by the size in its
+ * header. */
 static bool fits(mpi_thread *t, const peer *p, const arrival *a)
 {
     es_error err;

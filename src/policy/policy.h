@@ -8,9 +8,9 @@
 /*! es_policy_alias() : its name in the literature; NULL if that is the same. */
 const char *es_policy_alias(const es_policy *policy);
 
-/*! es_policy_deployable() : does it choose without future queries and the present one's scores?
- * That is no promise that a cache can run it: policies that look at earlier weights see those of
- * all keys, and may bring back a key that was dropped. */
+/*! es_policy_deployable() : returns whether it chooses without future queries and the present one's
+ * scores. That is no promise that a cache can run it: policies that look at earlier weights see
+ * those of all keys, and may bring back a key that was dropped. */
 bool es_policy_deployable(const es_policy *policy);
 
 /*! es_policy_spec_fit() : writes into the spec every number that the policy would otherwise take
@@ -24,11 +24,12 @@ bool es_policy_deployable(const es_policy *policy);
  *  sinks, a window has fewer. */
 void es_policy_spec_fit(es_policy_spec *spec, bool causal);
 
-/*! es_policy_corrects() : are keys that it keeps by chance corrected, as the spec says or as its
- *  policy is published? */
+/*! es_policy_corrects() : returns whether it corrects keys that are kept by chance, as the spec
+ *  says or as its policy is published. */
 bool es_policy_corrects(const es_policy_spec *spec);
 
-/*! es_policy_spec_same() : do both ask for the same keys? Whatever keeps everything is the same. */
+/*! es_policy_spec_same() : returns whether both ask for the same keys. Whatever keeps everything is
+ * the same. */
 bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b);
 
 /*! es_linformer_project() : out (rows, d) = E x for x (n, d), E (rows, n) of independent entries

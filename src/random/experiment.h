@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* experiment.h : who has which number in the addresses of random numbers.
+/* experiment.h : the number of each experiment in the addresses of random numbers.
  *
  * An address (random.h) begins with an experiment. Two purposes with the same number, seed, cell
  * and token would see the same bits and be functions of each other, so every purpose in the library

@@ -5,7 +5,8 @@
 
 #include <esscher/random.h>
 
-/*! es_address_check() : does every field fit its bits? @return : ES_OK; ES_E_RANGE, naming it. */
+/*! es_address_check() : fails unless every field fits its bits. @return : ES_OK; ES_E_RANGE, naming
+ * it. */
 es_status es_address_check(const es_address *address, es_error *err);
 
 /*! es_uniform_at() : the first element of the row of uniforms that starts at this address; NaN if

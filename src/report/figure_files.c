@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "report/assets.h"
-#include "report/book.h"
+#include "report/page_run.h"
 #include "report/node.h"
 #include "report/page_data.h"
 #include "report/sink.h"
@@ -34,18 +34,18 @@ static void put_name(es_sink *s, const char *path)
 }
 
 /* Writes a run as JSON for the program that draws figures. */
-static void put_run(es_sink *s, const es_book *book)
+static void put_run(es_sink *s, const es_page_run *page_run)
 {
     es_sink_put(s, "{\"name\":");
-    put_name(s, book->path);
+    put_name(s, page_run->path);
     es_sink_put(s, ",");
-    es_page_facts(s, book);
+    es_page_facts(s, page_run);
     es_sink_put(s, ",\n\"tables\":{");
     const char *between = "";
-    for (int64_t i = 0; i < book->count; i++)
-        if (book->views[i].first) {
+    for (int64_t i = 0; i < page_run->count; i++)
+        if (page_run->views[i].first) {
             es_sink_put(s, between);
-            es_page_table(s, book->views[i].table);
+            es_page_table(s, page_run->views[i].table);
             between = ",\n";
         }
     es_sink_put(s, "}}\n");
@@ -57,15 +57,15 @@ static es_status put_runs(es_sink *s, const char *const *runs, int64_t count, es
 {
     es_sink_put(s, "[");
     for (int64_t i = 0; i < count; i++) {
-        es_book book;
-        ES_TRY(es_book_open(&book, runs[i], budget, err));
-        const es_status status = es_book_read(&book, err);
+        es_page_run page_run;
+        ES_TRY(es_page_run_open(&page_run, runs[i], budget, err));
+        const es_status status = es_page_run_read(&page_run, err);
         if (status == ES_OK) {
             es_sink_put(s, i ? "," : "");
-            put_run(s, &book);
-            es_book_forget(&book);
+            put_run(s, &page_run);
+            es_page_run_forget(&page_run);
         }
-        es_book_close(&book);
+        es_page_run_close(&page_run);
         ES_TRY(status);
     }
     es_sink_put(s, "]");

@@ -12,7 +12,8 @@
 
 bool es_page_claims_fit(const es_table *t)
 {
-    return es_book_has(t, "verdict") && es_book_has(t, "statement") && es_book_has(t, "conclusion");
+    return es_page_run_has(t, "verdict") && es_page_run_has(t, "statement") &&
+           es_page_run_has(t, "conclusion");
 }
 
 /* ---- numbers ---- */
@@ -71,16 +72,16 @@ static void put_line(es_sink *s, const es_table *t, const char *name, const char
 static void put_sentences(es_sink *s, const es_table *t, int64_t row)
 {
     char comparison[1024];
-    const char *whole = es_book_text(t, "conclusion", row), *last = after_comparison(whole);
+    const char *whole = es_page_run_text(t, "conclusion", row), *last = after_comparison(whole);
     snprintf(comparison, sizeof comparison, "%.*s", (int)(last - whole), whole);
     es_sink_put(s, "<p class=\"statement\">");
-    es_formula_html(s, es_answer_marked(t->answer, es_book_text(t, "statement", row)));
+    es_formula_html(s, es_answer_marked(t->answer, es_page_run_text(t, "statement", row)));
     es_sink_put(s, "</p><details><summary>");
     es_formula_html(s, last);
     es_sink_put(s, "</summary>");
     put_line(s, t, "Nearest to refuting it:", comparison);
-    put_line(s, t, "Source:", es_book_text(t, "source", row));
-    put_line(s, t, "What this check cannot tell:", es_book_text(t, "limits", row));
+    put_line(s, t, "Source:", es_page_run_text(t, "source", row));
+    put_line(s, t, "What this check cannot tell:", es_page_run_text(t, "limits", row));
     es_sink_put(s, "</details>");
 }
 
@@ -98,17 +99,17 @@ static void put_id(es_sink *s, const char *name, long long number, int64_t row)
 static void put_claim(es_sink *s, const es_table *t, long long number, int64_t row)
 {
     es_sink_put(s, "<tr role=\"row\" id=\"");
-    put_id(s, es_book_text(t, "id", row), number, row);
+    put_id(s, es_page_run_text(t, "id", row), number, row);
     es_sink_put(s, "\"><td role=\"cell\" data-label=\"verdict\">");
     es_page_badge(s, t, row);
     es_sink_put(s, "</td><td role=\"cell\" class=\"said\">");
     put_sentences(s, t, row);
     es_sink_put(s, "</td>");
-    put_relation(s, es_book_text(t, "relation", row), es_book_real(t, "predicted", row));
-    put_measure(s, "measured", es_book_real(t, "measured", row),
-                es_book_real(t, "measured_se", row));
-    put_measure(s, "slack", es_book_real(t, "slack", row), (double)NAN);
-    put_measure(s, "in se", es_book_real(t, "slack_se", row), (double)NAN);
+    put_relation(s, es_page_run_text(t, "relation", row), es_page_run_real(t, "predicted", row));
+    put_measure(s, "measured", es_page_run_real(t, "measured", row),
+                es_page_run_real(t, "measured_se", row));
+    put_measure(s, "slack", es_page_run_real(t, "slack", row), (double)NAN);
+    put_measure(s, "in se", es_page_run_real(t, "slack_se", row), (double)NAN);
     es_sink_put(s, "</tr>\n");
 }
 
@@ -119,10 +120,10 @@ static void put_tally(es_sink *s, const es_table *t, int64_t from, int64_t to)
 {
     const char *comma = "";
     for (int64_t i = from; i < to; i++) {
-        const char *verdict = es_book_text(t, "verdict", i);
+        const char *verdict = es_page_run_text(t, "verdict", i);
         long long count = 0;
         for (int64_t j = from; j < to; j++)
-            if (strcmp(es_book_text(t, "verdict", j), verdict) == 0) {
+            if (strcmp(es_page_run_text(t, "verdict", j), verdict) == 0) {
                 if (j < i)
                     break; /* counted at its first row */
                 count++;
@@ -138,11 +139,11 @@ static void put_tally(es_sink *s, const es_table *t, int64_t from, int64_t to)
 /* The heading of a group, if one begins with row `from`. */
 static void put_group(es_sink *s, const es_table *t, int64_t from)
 {
-    const char *group = es_book_text(t, "group", from);
+    const char *group = es_page_run_text(t, "group", from);
     int64_t to = from;
-    if (!*group || (from && strcmp(es_book_text(t, "group", from - 1), group) == 0))
+    if (!*group || (from && strcmp(es_page_run_text(t, "group", from - 1), group) == 0))
         return;
-    while (to < es_table_rows(t) && strcmp(es_book_text(t, "group", to), group) == 0)
+    while (to < es_table_rows(t) && strcmp(es_page_run_text(t, "group", to), group) == 0)
         to++;
     es_sink_put(s, "<tr role=\"row\" class=\"group\"><th scope=\"rowgroup\" role=\"rowheader\" "
                    "colspan=\"6\">");
@@ -155,29 +156,29 @@ static void put_group(es_sink *s, const es_table *t, int64_t from)
 /* ---- papers ---- */
 
 /* Writes the list of papers that claims are taken from. */
-static void put_papers(es_sink *s, const es_book *book)
+static void put_papers(es_sink *s, const es_page_run *page_run)
 {
-    for (int64_t i = 0; i < book->count; i++) {
-        const es_table *t = book->views[i].table;
-        if (!book->views[i].first || !es_book_has(t, "arxiv"))
+    for (int64_t i = 0; i < page_run->count; i++) {
+        const es_table *t = page_run->views[i].table;
+        if (!page_run->views[i].first || !es_page_run_has(t, "arxiv"))
             continue;
         es_sink_put(s, "<div class=\"note papers\"><p>Texts of the papers that were available: "
                        "statements are taken from these, in our words.</p>\n<ul>\n");
-        for (int64_t row = 0; row < es_table_rows(t) && row < ES_BOOK_ROWS; row++) {
+        for (int64_t row = 0; row < es_table_rows(t) && row < ES_PAGE_RUN_ROWS; row++) {
             es_sink_put(s, "<li>");
-            es_sink_text(s, es_book_text(t, "title", row));
+            es_sink_text(s, es_page_run_text(t, "title", row));
             es_sink_put(s, " (arXiv ");
-            es_sink_text(s, es_book_text(t, "arxiv", row));
+            es_sink_text(s, es_page_run_text(t, "arxiv", row));
             es_sink_put(s, "): ");
-            es_sink_text(s, es_book_text(t, "text", row));
+            es_sink_text(s, es_page_run_text(t, "text", row));
             es_sink_put(s, "</li>\n");
         }
         es_sink_put(s, "</ul></div>\n");
     }
 }
 
-void es_page_claims_html(es_sink *s, const es_book *book, const es_table *t, long long number,
-                         const char *id)
+void es_page_claims_html(es_sink *s, const es_page_run *page_run, const es_table *t,
+                         long long number, const char *id)
 {
     static const char *const heads[] = {"predicted", "measured", "slack", "in se"};
     es_sink_format(s,
@@ -191,7 +192,7 @@ void es_page_claims_html(es_sink *s, const es_book *book, const es_table *t, lon
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         es_sink_format(s, "<th scope=\"col\" role=\"columnheader\" class=\"n\">%s</th>", heads[i]);
     es_sink_put(s, "</tr></thead>\n<tbody role=\"rowgroup\">\n");
-    for (int64_t i = 0; i < es_table_rows(t) && i < ES_BOOK_ROWS; i++) {
+    for (int64_t i = 0; i < es_table_rows(t) && i < ES_PAGE_RUN_ROWS; i++) {
         put_group(s, t, i);
         put_claim(s, t, number, i);
     }
@@ -202,6 +203,6 @@ void es_page_claims_html(es_sink *s, const es_book *book, const es_table *t, lon
                    "refuse it wrongly with a probability of at most 0.2 %; it is undecided "
                    "where errors are too large to tell. Readings and habits are in no text of the "
                    "papers that was available; they are expected to fail.</p>\n");
-    put_papers(s, book);
+    put_papers(s, page_run);
     es_sink_put(s, "</div>\n");
 }

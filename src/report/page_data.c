@@ -143,9 +143,9 @@ static int64_t keep_series(const es_table *t, series *w, int64_t most, row_choic
 static void thin(const es_table *t, int64_t most, row_choice *out)
 {
     const int64_t points = most < ES_PAGE_POINTS ? most : ES_PAGE_POINTS;
-    const es_book_pick pick = es_book_pick_rows(es_table_rows(t), points > 2 ? points : 2);
+    const es_page_run_pick pick = es_page_run_pick_rows(es_table_rows(t), points > 2 ? points : 2);
     for (out->count = 0; out->count < pick.count; out->count++)
-        out->rows[out->count] = es_book_row(&pick, out->count);
+        out->rows[out->count] = es_page_run_row(&pick, out->count);
     snprintf(out->left, sizeof out->left,
              "One series is too long for a page: %lld of the table's %lld rows are here, evenly "
              "spaced.",
@@ -256,18 +256,19 @@ static void put_pair(es_sink *s, bool first, const char *key, const char *text)
     es_sink_json_text(s, text);
 }
 
-void es_page_facts(es_sink *s, const es_book *book)
+void es_page_facts(es_sink *s, const es_page_run *page_run)
 {
     char buffer[ES_FORMAT_SIZE];
     const char *key, *text;
     es_sink_put(s, "\"command\":");
-    es_sink_json_text(s, book->about.command);
+    es_sink_json_text(s, page_run->about.command);
     es_sink_put(s, ",\"answer\":{");
-    for (int64_t i = 0; es_answer_scalar(book->answer, i, &key, buffer, sizeof buffer, &text); i++)
+    for (int64_t i = 0; es_answer_scalar(page_run->answer, i, &key, buffer, sizeof buffer, &text);
+         i++)
         put_pair(s, i == 0, key, text);
     es_sink_put(s, "},\n\"params\":{");
-    for (int64_t i = 0; i < book->about.params_count; i++)
-        put_pair(s, i == 0, book->about.params[i].key, book->about.params[i].text);
+    for (int64_t i = 0; i < page_run->about.params_count; i++)
+        put_pair(s, i == 0, page_run->about.params[i].key, page_run->about.params[i].text);
     es_sink_put(s, "}");
 }
 
@@ -276,23 +277,23 @@ void es_page_table(es_sink *s, const es_table *t)
     put_table(s, t, "", &(row_choice){.count = es_table_rows(t)});
 }
 
-es_status es_page_data(es_sink *s, const es_book *book, long long number, es_page_scratch *scratch,
-                       es_error *err)
+es_status es_page_data(es_sink *s, const es_page_run *page_run, long long number,
+                       es_page_scratch *scratch, es_error *err)
 {
     es_sink_format(s, "<script type=\"application/json\" id=\"run-%lld-data\">{", number);
-    es_page_facts(s, book);
+    es_page_facts(s, page_run);
     es_sink_put(s, ",\n\"tables\":{");
     const char *between = "";
-    for (int64_t i = 0; i < book->count; i++) {
+    for (int64_t i = 0; i < page_run->count; i++) {
         char id[ES_PAGE_ID];
         row_choice chosen;
-        if (!book->views[i].first)
+        if (!page_run->views[i].first)
             continue;
-        ES_TRY(choose(book->views[i].table, scratch, book->budget, &chosen, err));
+        ES_TRY(choose(page_run->views[i].table, scratch, page_run->budget, &chosen, err));
         es_page_table_id(id, number, i);
         es_sink_put(s, between);
-        put_table(s, book->views[i].table, id, &chosen);
-        es_mem_free(book->budget, chosen.rows);
+        put_table(s, page_run->views[i].table, id, &chosen);
+        es_mem_free(page_run->budget, chosen.rows);
         between = ",\n";
     }
     es_sink_put(s, "}}</script>\n");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* page_data.h : the data of a page: for its figures, and for the reader who saves a table. */
+/* page_data.h : the data of a page: for its figures, and for saving a table. */
 #ifndef ES_REPORT_PAGE_DATA_H
 #define ES_REPORT_PAGE_DATA_H
 
-#include "report/book.h"
+#include "report/page_run.h"
 #include "report/sink.h"
 
 /* A page carries every row and every column of its tables. Only where that is beyond reason rows
@@ -32,14 +32,14 @@ typedef struct es_page_scratch {
  *  "shown": 15, "left": "", "columns": {"n": [...], ...}}}}; a column whose rows are all alike has
  *  one element. "left" says what of the rows is not there, "" if nothing.
  *  @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_page_data(es_sink *s, const es_book *book, long long number, es_page_scratch *scratch,
-                       es_error *err);
+es_status es_page_data(es_sink *s, const es_page_run *page_run, long long number,
+                       es_page_scratch *scratch, es_error *err);
 
 /* Parts of the same, for figures that are drawn without a page.
  *  es_page_facts() : "command": ..., "answer": {}, "params": {}.
  *  es_page_table() : "rows": {...} as above, with every row; it has no place on a page: "id": "".
  */
-void es_page_facts(es_sink *s, const es_book *book);
+void es_page_facts(es_sink *s, const es_page_run *page_run);
 void es_page_table(es_sink *s, const es_table *t);
 
 /* "run-1-table-2" */

@@ -14,42 +14,44 @@
 enum { WORD = 256 };
 
 /* What a run read: a file's name, or "3 texts" if there are many. */
-static void text_of(const es_book *book, char out[WORD])
+static void text_of(const es_page_run *page_run, char out[WORD])
 {
     char other[WORD];
     int count = 0;
-    const char *option = *es_book_option(book, "text", 0, 0, other, WORD) ? "text" : "domain";
-    while (count < 1000 && *es_book_option(book, option, 0, count, other, WORD))
+    const char *option =
+        *es_page_run_option(page_run, "text", 0, 0, other, WORD) ? "text" : "domain";
+    while (count < 1000 && *es_page_run_option(page_run, option, 0, count, other, WORD))
         count++;
-    es_book_option(book, option, 0, 0, out, WORD);
+    es_page_run_option(page_run, option, 0, 0, out, WORD);
     if (count > 1)
         snprintf(out, WORD, "%d %s", count, option[0] == 't' ? "texts" : "domains");
 }
 
 /* Returns the model's name as it was given, or "a model" for run files that do not store it. */
-static void model_of(const es_book *book, char out[WORD])
+static void model_of(const es_page_run *page_run, char out[WORD])
 {
     out[0] = '\0';
-    if (*es_book_param(book, "model") && !*es_book_option(book, "model", 'm', 0, out, WORD))
+    if (*es_page_run_param(page_run, "model") &&
+        !*es_page_run_option(page_run, "model", 'm', 0, out, WORD))
         snprintf(out, WORD, "a model");
 }
 
 /* Returns the date of a run. */
-static void date_of(const es_book *book, char out[WORD])
+static void date_of(const es_page_run *page_run, char out[WORD])
 {
-    snprintf(out, WORD, "%.10s", book->about.created);
+    snprintf(out, WORD, "%.10s", page_run->about.created);
 }
 
 /* Returns the seed of a run. */
-static void seed_of(const es_book *book, char out[WORD])
+static void seed_of(const es_page_run *page_run, char out[WORD])
 {
-    snprintf(out, WORD, "%s", es_book_param(book, "seed"));
+    snprintf(out, WORD, "%s", es_page_run_param(page_run, "seed"));
 }
 
 /* Returns the version that computed a run. */
-static void version_of(const es_book *book, char out[WORD])
+static void version_of(const es_page_run *page_run, char out[WORD])
 {
-    snprintf(out, WORD, "%s", es_book_fact(book, 0, "version"));
+    snprintf(out, WORD, "%s", es_page_run_fact(page_run, 0, "version"));
 }
 
 /* ---- what a run is about ---- */
@@ -65,20 +67,20 @@ static const es_asset *about_named(const char *name)
 
 /* Returns the explanation of a run's kind, from web/about: probe-far for `probe --look far`,
  * loss-rope for `loss --rope`; else that of its command; NULL if there is none. */
-static const es_asset *about_of(const es_book *book)
+static const es_asset *about_of(const es_page_run *page_run)
 {
     static const char *const kinds[] = {"rope",
                                         "compare"}; /* parameters that change the question */
-    const char *command = book->about.command;
+    const char *command = page_run->about.command;
     char name[WORD], look[WORD];
     const es_asset *about = NULL;
-    snprintf(look, sizeof look, "%s", es_book_param(book, "look"));
+    snprintf(look, sizeof look, "%s", es_page_run_param(page_run, "look"));
     snprintf(name, sizeof name, "%.100s-%.100s", command, look);
     if (*look)
         about = about_named(name);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !about; i++) {
         snprintf(name, sizeof name, "%.100s-%s", command, kinds[i]);
-        if (*es_book_param(book, kinds[i]))
+        if (*es_page_run_param(page_run, kinds[i]))
             about = about_named(name);
     }
     return about ? about : about_named(command);
@@ -106,17 +108,17 @@ static size_t body_at(const es_asset *about)
 }
 
 /* Returns the title of a run as text, with the model's name in place of {model}. */
-static void title_text(const es_book *book, char *out, size_t size)
+static void title_text(const es_page_run *page_run, char *out, size_t size)
 {
     static const char gap[] = "{model}";
-    const es_asset *about = about_of(book);
+    const es_asset *about = about_of(page_run);
     char title[2 * WORD], model[WORD], *at;
     if (!about) {
-        snprintf(out, size, "%s", book->about.command);
+        snprintf(out, size, "%s", page_run->about.command);
         return;
     }
     snprintf(title, sizeof title, "%.*s", (int)line_length(about, 0), (const char *)about->bytes);
-    model_of(book, model);
+    model_of(page_run, model);
     at = strstr(title, gap);
     if (at)
         snprintf(out, size, "%.*s%s%s", (int)(at - title), title, *model ? model : "a model",
@@ -125,16 +127,16 @@ static void title_text(const es_book *book, char *out, size_t size)
         snprintf(out, size, "%s", title);
 }
 
-void es_page_title(es_sink *s, const es_book *book)
+void es_page_title(es_sink *s, const es_page_run *page_run)
 {
     char title[3 * WORD];
-    title_text(book, title, sizeof title);
+    title_text(page_run, title, sizeof title);
     es_sink_text(s, title);
 }
 
-void es_page_lede(es_sink *s, const es_book *book)
+void es_page_lede(es_sink *s, const es_page_run *page_run)
 {
-    const es_asset *about = about_of(book);
+    const es_asset *about = about_of(page_run);
     const size_t from = about ? lede_at(about) : 0;
     if (!about || line_length(about, from) == 0)
         return;
@@ -143,9 +145,9 @@ void es_page_lede(es_sink *s, const es_book *book)
     es_sink_put(s, "</p>\n");
 }
 
-void es_page_about(es_sink *s, const es_book *book)
+void es_page_about(es_sink *s, const es_page_run *page_run)
 {
-    const es_asset *about = about_of(book);
+    const es_asset *about = about_of(page_run);
     const size_t from = about ? body_at(about) : 0;
     if (!about || from >= about->size)
         return;
@@ -154,37 +156,38 @@ void es_page_about(es_sink *s, const es_book *book)
     es_sink_put(s, "</details>\n");
 }
 
-typedef void of_book(const es_book *book, char out[WORD]);
+typedef void of_page_run(const es_page_run *page_run, char out[WORD]);
 
 static const struct {
     const char *name;
-    of_book *of;
+    of_page_run *of;
 } lines[] = {{"model", model_of},
              {"text", text_of},
              {"date", date_of},
              {"seed", seed_of},
              {"computed by Esscher", version_of}};
 
-/* Did an earlier book say the same? */
-static bool is_known(const es_book *books, int64_t at, of_book *of, const char *word)
+/* Returns whether an earlier run has the same text. */
+static bool is_known(const es_page_run *page_runs, int64_t at, of_page_run *of, const char *word)
 {
     char other[WORD];
     for (int64_t i = 0; i < at; i++) {
-        of(&books[i], other);
+        of(&page_runs[i], other);
         if (strcmp(other, word) == 0)
             return true;
     }
     return false;
 }
 
-/* What all books say, each once, with a comma between them. */
-static void put_all(es_sink *s, const es_book *books, int64_t count, const char *name, of_book *of)
+/* Writes what the runs have, each text once, separated by commas. */
+static void put_all(es_sink *s, const es_page_run *page_runs, int64_t count, const char *name,
+                    of_page_run *of)
 {
     bool any = false;
     char word[WORD];
     for (int64_t i = 0; i < count; i++) {
-        of(&books[i], word);
-        if (!*word || is_known(books, i, of, word))
+        of(&page_runs[i], word);
+        if (!*word || is_known(page_runs, i, of, word))
             continue;
         es_sink_format(s, any ? ", " : "<div><dt>%s</dt> <dd>", name);
         es_sink_text(s, word);
@@ -200,13 +203,13 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-void es_page_origin(es_sink *s, const es_book *book)
+void es_page_origin(es_sink *s, const es_page_run *page_run)
 {
     char word[WORD];
     es_sink_put(s, "<p class=\"origin\">");
-    es_sink_text(s, name_of(book->path));
+    es_sink_text(s, name_of(page_run->path));
     for (size_t i = 0; i + 1 < sizeof lines / sizeof *lines; i++) {
-        lines[i].of(book, word);
+        lines[i].of(page_run, word);
         if (!*word)
             continue;
         es_sink_put(s, i == 1 ? " on " : i == 3 ? " · seed " : " · ");
@@ -270,40 +273,40 @@ static void put_sentence(es_sink *s, const char *text)
 }
 
 /* Writes up to `most` findings that lead, or that do not, one paragraph each. */
-static void put_findings(es_sink *s, const es_book *book, bool lead, int64_t most)
+static void put_findings(es_sink *s, const es_page_run *page_run, bool lead, int64_t most)
 {
     const char *finding;
-    for (int64_t i = 0; (finding = es_answer_finding(book->answer, i)) && most > 0; i++) {
-        if (es_answer_leads(book->answer, i) != lead)
+    for (int64_t i = 0; (finding = es_answer_finding(page_run->answer, i)) && most > 0; i++) {
+        if (es_answer_leads(page_run->answer, i) != lead)
             continue;
         es_sink_put(s, "<p class=\"finding\">");
-        put_sentence(s, es_answer_marked(book->answer, finding));
+        put_sentence(s, es_answer_marked(page_run->answer, finding));
         es_sink_put(s, "</p>\n");
         most--;
     }
 }
 
-void es_page_findings(es_sink *s, const es_book *book, int64_t most, bool fold)
+void es_page_findings(es_sink *s, const es_page_run *page_run, int64_t most, bool fold)
 {
     int64_t rest = 0;
-    for (int64_t i = 0; es_answer_finding(book->answer, i); i++)
-        rest += !es_answer_leads(book->answer, i);
-    put_findings(s, book, true, most);
+    for (int64_t i = 0; es_answer_finding(page_run->answer, i); i++)
+        rest += !es_answer_leads(page_run->answer, i);
+    put_findings(s, page_run, true, most);
     if (!fold || rest == 0)
         return;
     es_sink_format(s, "<details><summary>%lld more finding%s</summary>\n", (long long)rest,
                    rest == 1 ? "" : "s");
-    put_findings(s, book, false, rest);
+    put_findings(s, page_run, false, rest);
     es_sink_put(s, "</details>\n");
 }
 
 /* Writes the contents: one line for each run, or the parts of the only one. */
-static void put_contents(es_sink *s, const es_book *books, int64_t count)
+static void put_contents(es_sink *s, const es_page_run *page_runs, int64_t count)
 {
     es_sink_put(s, "<nav class=\"contents\" aria-label=\"Contents\"><ol>\n");
     for (int64_t i = 0; i < count && count > 1; i++) {
         es_sink_format(s, "<li><a href=\"#run-%lld\">", (long long)i + 1);
-        es_page_title(s, &books[i]);
+        es_page_title(s, &page_runs[i]);
         es_sink_put(s, "</a></li>\n");
     }
     if (count == 1)
@@ -328,17 +331,17 @@ static void put_policy(es_sink *s, bool figures)
 
 /* Returns the title of a page: the only run's question; else "minilm on alice.txt", or the
  * commands. */
-static void title_of(const es_book *books, int64_t count, char *out, size_t size)
+static void title_of(const es_page_run *page_runs, int64_t count, char *out, size_t size)
 {
     enum { NAMED = 4 };
     char model[WORD], text[WORD];
-    if (count == 1 && about_of(&books[0])) {
-        title_text(&books[0], out, size);
+    if (count == 1 && about_of(&page_runs[0])) {
+        title_text(&page_runs[0], out, size);
         return;
     }
     for (int64_t i = 0; i < count; i++) {
-        model_of(&books[i], model);
-        text_of(&books[i], text);
+        model_of(&page_runs[i], model);
+        text_of(&page_runs[i], text);
         if (*model) {
             snprintf(out, size, *text ? "%s on %s" : "%s", model, text);
             return;
@@ -347,15 +350,16 @@ static void title_of(const es_book *books, int64_t count, char *out, size_t size
     size_t used = (size_t)snprintf(out, size, "Esscher:");
     for (int64_t i = 0; i < count && i < NAMED && used < size; i++)
         used += (size_t)snprintf(out + used, size - used, "%s %.64s", i ? "," : "",
-                                 books[i].about.command);
+                                 page_runs[i].about.command);
     if (count > NAMED && used < size)
         snprintf(out + used, size - used, " and %lld more", (long long)count - NAMED);
 }
 
-void es_page_begin(es_sink *s, const es_book *books, int64_t count, const char *title, bool figures)
+void es_page_begin(es_sink *s, const es_page_run *page_runs, int64_t count, const char *title,
+                   bool figures)
 {
     char own[3 * WORD];
-    title_of(books, count, own, sizeof own);
+    title_of(page_runs, count, own, sizeof own);
     title = title ? title : own;
     es_sink_put(s, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     put_policy(s, figures);
@@ -370,12 +374,12 @@ void es_page_begin(es_sink *s, const es_book *books, int64_t count, const char *
     es_sink_text(s, title);
     es_sink_put(s, "</h1>\n<dl class=\"of\">\n");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        put_all(s, books, count, lines[i].name, lines[i].of);
+        put_all(s, page_runs, count, lines[i].name, lines[i].of);
     es_sink_put(s, "<div><dt>±</dt> <dd>one standard error; bars in figures: two</dd></div>\n"
                    "</dl>\n");
     if (count == 1)
-        es_page_lede(s, &books[0]);
-    put_contents(s, books, count);
+        es_page_lede(s, &page_runs[0]);
+    put_contents(s, page_runs, count);
     if (!figures)
         es_sink_put(s, "<p class=\"note\">This page was made without figures.</p>\n");
     es_sink_put(s, "</header>\n<main id=\"main\">\n");

@@ -28,7 +28,7 @@ void es_page_badge(es_sink *s, const es_table *t, int64_t row)
                  {"contradicted", "bad"},
                  {"not confirmed", "bad"},
                  {"does not hold", "known"}};
-    const char *verdict = es_book_text(t, "verdict", row), *kind = "open";
+    const char *verdict = es_page_run_text(t, "verdict", row), *kind = "open";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(verdict, known[i].verdict) == 0)
             kind = known[i].kind;
@@ -297,7 +297,7 @@ static es_status put_summary(es_sink *s, es_mem_limit *budget, const es_sheet *t
 /* ---- the table ---- */
 
 /* Rows that are not shown, and where all of them are with every digit. */
-static void put_rest(es_sink *s, const es_book *book, const es_sheet *t)
+static void put_rest(es_sink *s, const es_page_run *page_run, const es_sheet *t)
 {
     const long long rows = (long long)es_table_rows(t->table);
     es_sink_put(s, "<p class=\"note rest\">");
@@ -308,7 +308,7 @@ static void put_rest(es_sink *s, const es_book *book, const es_sheet *t)
     es_sink_format(s, "Every digit of %s%lld row%s and %lld column%s: <code>esscher export ",
                    rows > 1 ? "all " : "", rows, rows == 1 ? "" : "s", columns,
                    columns == 1 ? "" : "s");
-    es_sink_text(s, book->path);
+    es_sink_text(s, page_run->path);
     es_sink_put(s, " --table ");
     es_sink_text(s, es_table_about(t->table)->key);
     es_sink_put(s, " --csv</code></p>\n");
@@ -327,8 +327,8 @@ static void put_summary_line(es_sink *s, const es_sheet *t, const char *id)
 }
 
 /* Writes a table: rows in bands, a summary of rows that are left out, definitions and notes. */
-static es_status put_sheet(es_sink *s, const es_book *book, const es_sheet *t, const char *id,
-                           es_error *err)
+static es_status put_sheet(es_sink *s, const es_page_run *page_run, const es_sheet *t,
+                           const char *id, es_error *err)
 {
     put_summary_line(s, t, id);
     if (t->rows.count == 0)
@@ -336,27 +336,27 @@ static es_status put_sheet(es_sink *s, const es_book *book, const es_sheet *t, c
     else
         put_bands(s, t, id);
     if (t->rows_left > 0)
-        ES_TRY(put_summary(s, book->budget, t, id, err));
+        ES_TRY(put_summary(s, page_run->budget, t, id, err));
     put_definitions(s, t);
     put_notes(s, t);
     if (t->rows.count > 0)
-        put_rest(s, book, t);
+        put_rest(s, page_run, t);
     es_sink_put(s, "</details>\n");
     return ES_OK;
 }
 
-es_status es_page_table_html(es_sink *s, const es_book *book, const es_book_view *v, const char *id,
-                             es_error *err)
+es_status es_page_table_html(es_sink *s, const es_page_run *page_run, const es_page_run_view *v,
+                             const char *id, es_error *err)
 {
-    const es_answer_opts opts = {.most_rows = ES_BOOK_ROWS};
+    const es_answer_opts opts = {.most_rows = ES_PAGE_RUN_ROWS};
     es_sheet sheet = {.table = v->table,
                       .view = &v->view,
                       .opts = &opts,
                       .page = true,
-                      .arena = {.budget = book->budget}};
+                      .arena = {.budget = page_run->budget}};
     es_status status = es_sheet_make(&sheet, err);
     if (status == ES_OK)
-        status = put_sheet(s, book, &sheet, id, err);
+        status = put_sheet(s, page_run, &sheet, id, err);
     es_sheet_free(&sheet);
     return status;
 }

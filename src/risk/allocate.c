@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* allocate.c : keys shared out where they are worth most (THEORY 14). */
+/* allocate.c : divides keys among units where they lower the risk most (THEORY 14). */
 #include "risk/allocate.h"
 
 #include <math.h>
@@ -66,8 +66,8 @@ static double risk_of(const es_curve *curves, int64_t units, const int64_t *chos
 }
 
 /* Writes keys and risk of a choice where they are wanted. */
-static void tell(const es_curve *curves, int64_t units, const int64_t *chosen, double *used,
-                 double *risk)
+static void write_totals(const es_curve *curves, int64_t units, const int64_t *chosen, double *used,
+                         double *risk)
 {
     if (used)
         *used = keys_of(curves, units, chosen);
@@ -202,7 +202,7 @@ es_status es_allocate_keys(const es_curve *curves, int64_t units, double keys, i
     const double left = climb(steps, count, keys - keys_of(curves, units, chosen), chosen);
     es_mem_free(NULL, steps);
     spend(curves, units, left, chosen);
-    tell(curves, units, chosen, used, risk);
+    write_totals(curves, units, chosen, used, risk);
     return ES_OK;
 }
 
@@ -280,7 +280,7 @@ es_status es_allocate_risk(const es_curve *curves, int64_t units, double most, i
                        "allow a larger risk, or add options with more keys",
                        "the allowed risk is %g; with all keys it is %g", most, left);
     give_back(curves, units, most, chosen);
-    tell(curves, units, chosen, used, risk);
+    write_totals(curves, units, chosen, used, risk);
     return ES_OK;
 }
 
@@ -361,7 +361,7 @@ static es_status share_out(const es_curve *curves, int64_t units, double keys, c
             break;
         chosen[u]++;
     }
-    tell(curves, units, chosen, used, risk);
+    write_totals(curves, units, chosen, used, risk);
     return ES_OK;
 }
 

@@ -8,13 +8,11 @@
 #include "risk/far_sums.h"
 
 #include "random/elementary.h"
+#include "risk/lanes_text.h"
 
-enum {
-    STEPS = ES_FAR_STEPS,
-    LANES = ES_FAR_LANES,
-    CHUNK = 8 * LANES, /* keys: their numbers stay in the first cache */
-    KEYS = 4,          /* whose values are added together */
-};
+_Static_assert((int)LANES == (int)ES_FAR_LANES, "strata are filled up to whole lanes");
+
+enum { STEPS = ES_FAR_STEPS };
 
 /* Keys of a chunk, times their probabilities. */
 typedef struct chunk {
@@ -25,17 +23,6 @@ typedef struct chunk {
 typedef struct lanes {
     double kept[LANES], some[LANES], once[LANES], square[LANES];
 } lanes;
-
-/* Computes x = e^{t + s}, in what of the range of numbers e^{-x} is not 1 or 0. */
-static void begin_chunk(const double *s, double t, int64_t count, double *x)
-{
-    for (int64_t j = 0; j < count; j++) {
-        const double log_x = t + s[j];
-        const double most = log_x > 9.0 ? 9.0 : log_x, in = most < -708.0 ? -708.0 : most;
-        const double e = es_exp_normal(in);
-        x[j] = log_x < -708.0 ? 0.0 : e;
-    }
-}
 
 /* Computes e^{-x} and its products at x = x0 times. e^{-708} and less count as 0. */
 static void meet_chunk(const double *share, const double *u2, const double *x0, double times,
@@ -63,17 +50,6 @@ static void add_chunk(const chunk *c, int64_t count, lanes *to)
         }
 }
 
-/* Adds the values of four keys at two steps: their coefficients stay in registers. */
-static void mix_two(const double *u, int64_t width, const double *a, const double *b,
-                    double *restrict to, double *restrict also)
-{
-    const double *u0 = u, *u1 = u + width, *u2 = u + 2 * width, *u3 = u + 3 * width;
-    for (int64_t l = 0; l < width; l++) {
-        to[l] += (a[0] * u0[l] + a[1] * u1[l]) + (a[2] * u2[l] + a[3] * u3[l]);
-        also[l] += (b[0] * u0[l] + b[1] * u1[l]) + (b[2] * u2[l] + b[3] * u3[l]);
-    }
-}
-
 static void mix_chunk(const double *u, int64_t width, const chunk *c, int64_t count,
                       es_far_sums *out)
 {
@@ -81,14 +57,6 @@ static void mix_chunk(const double *u, int64_t width, const chunk *c, int64_t co
         for (int64_t i = 0; i < STEPS; i += 2)
             mix_two(u + j * width, width, c[i].once + j, c[i + 1].once + j, out[i].mean,
                     out[i + 1].mean);
-}
-
-static double sum_of(const double *lane)
-{
-    double sum = 0.0;
-    for (int64_t l = 0; l < LANES; l++)
-        sum += lane[l];
-    return sum;
 }
 
 void ES_FAR_SUMS(const es_far_terms *r, double t, double step, es_far_sums *out)

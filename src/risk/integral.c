@@ -72,7 +72,7 @@ static bool more_on_the_left(const es_risk_integral *in, int64_t k)
                10.0 * in->a.ends * sqrt(in->a.step * square);
 }
 
-/* Tells the nodes that the next ones are far from the last. */
+/* Marks that the next nodes are far from the last. */
 static void begin(const es_risk_integral *in)
 {
     if (in->begin)

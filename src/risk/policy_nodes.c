@@ -27,8 +27,8 @@ static void add(const es_risk_terms *r, int64_t j, double times, double *to)
 
 /* ---- with replacement ---- */
 
-/* N_F is shared out among the m draws, g = x u + (x_F/m) n_F, so that l N is the sum of m of them
- * and every term of
+/* N_F is divided among the m draws, g = x u + (x_F/m) n_F, so that l N is the sum of m of them and
+ * every term of
  *
  *     E |lN|^2 e^{-lZ} = m E g^2 e^{-x} a^{m-1} + m(m-1) |E g e^{-x}|^2 a^{m-2},   a = E e^{-x},
  *

@@ -19,6 +19,6 @@ es_error_bar es_error_bar_of(const double powers[3], int64_t n, double entropy)
         return bar;
     bar.factor = 1.0 / seen;
     bar.t = es_student_quantile(freedom, 0.025);
-    bar.told = freedom >= 4.0 && entropy >= 0.75 * log((double)n);
+    bar.valid = freedom >= 4.0 && entropy >= 0.75 * log((double)n);
     return bar;
 }

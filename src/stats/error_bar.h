@@ -11,7 +11,7 @@
  *     es_attend(&q, &k, &v, &opts, &out, &err);
  *     es_error_bar bar = es_error_bar_of(Z + 3 * i, n, H[i]);              // of query i
  *     double se = sqrt(bar.factor * s[i * dv + c]);
- *     if (bar.told)                                    // 95 % interval of channel c of its output
+ *     if (bar.valid)                                    // 95 % interval of channel c of its output
  *         printf("%g +- %g\n", o[i * dv + c], bar.t * se);
  *
  * What is claimed: the root mean square error of the output is sqrt(factor sum_c s_c), and a
@@ -31,7 +31,7 @@ typedef struct es_error_bar {
     double factor;  /* variance of a channel over its block_spread2; NaN below two blocks */
     double freedom; /* of Student's t: about as many blocks as have the variance, less 1 */
     double t;       /* half of a 95 % interval, in standard errors; NaN likewise */
-    bool told;      /* the claims above hold: see es_error_bar_of() */
+    bool valid;     /* the claims above hold: see es_error_bar_of() */
 } es_error_bar;
 
 /*! es_error_bar_of() : powers (3) are the sums of Z_b^2, Z_b^3, Z_b^4 of one query, n the keys it
@@ -41,8 +41,8 @@ typedef struct es_error_bar {
  * S_2 of it, and be like chi^2 of S_2^2/S_4 degrees (Satterthwaite); S_k = sum Z_b^k. One is
  * taken off, which is right for equal blocks.
  *
- * It cannot be told, and `told` is false, where the variance comes from fewer than five blocks
- * (freedom < 4), or where the weights are so uneven that the keys that were not seen matter:
+ * The claims do not hold, and `valid` is false, where the variance comes from fewer than five
+ * blocks (freedom < 4), or where the weights are so uneven that the keys that were not seen matter:
  * entropy < (3/4) ln n. For normal scores that is where twice the score scale freezes: sum w^2 then
  * hangs on the few largest weights whatever n is, and no sample knows its own variance. */
 es_error_bar es_error_bar_of(const double powers[3], int64_t n, double entropy);

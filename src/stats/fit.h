@@ -121,9 +121,9 @@ es_status es_fit_replicates(const double *errors, int64_t replicates, int64_t po
 
 /* ---- tails ---- */
 
-/*! es_psi2_norm() : the sub-Gaussian norm of a sample (count): the least s with
- * mean exp(x^2/s^2) <= 2. By bisection on ln s, through log-sum-exp, to 1e-12. O(count). 0 if every
- * x is 0. It underrates the norm of the law the sample is from, whose tail the sample lacks.
+/*! es_psi2_norm() : the sub-Gaussian norm of a sample (count): the least s with mean exp(x^2/s^2)
+ * <= 2. By bisection on ln s, through log-sum-exp, to 1e-12. O(count). 0 if every x is 0. It
+ * underrates the norm of the law the sample is from, whose tail is not in the sample.
  *  @return : ES_OK; ES_E_EMPTY if count < 1; ES_E_NONFINITE
  * with err->row. */
 es_status es_psi2_norm(const double *x, int64_t count, double *out, es_error *err);

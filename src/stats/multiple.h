@@ -2,10 +2,10 @@
 /* multiple.h : do two measurements differ, and which of many do?
  *
  * A measurement that comes with a standard error from few groups is compared by Welch's t: its
- * error is itself uncertain, and the t law is wider by as much. Who looks at many pairs finds some
- * p below 0.01 whatever is true; es_holm() turns p-values into ones that hold for all of them
- * together: calling "different" what is at most 0.01 afterwards is wrong anywhere at all with
- * probability 0.01 at most, however the tests depend on each other (Holm 1979).
+ * error is itself uncertain, and the t law is wider by as much. Among many pairs some p are below
+ * 0.01 by chance; es_holm() turns p-values into ones that hold for all of them together: calling
+ * "different" what is at most 0.01 afterwards is wrong anywhere at all with probability 0.01 at
+ * most, however the tests depend on each other (Holm 1979).
  *
  *     for (i = 0; i < heads; i++)
  *         p[i] = es_welch(a[i], b[i]).p;
@@ -32,8 +32,8 @@ typedef struct es_welch_test {
     double p;       /* two-sided */
 } es_welch_test;
 
-/*! es_welch() : are a and b, independent of each other, of one expectation? All NaN where an input
- *  is not finite or there is no error at all to compare with. */
+/*! es_welch() : tests whether a and b, independent of each other, have the same expectation. All
+ *  NaN where an input is not finite or there is no error at all to compare with. */
 es_welch_test es_welch(es_grouped a, es_grouped b);
 
 /*! es_jackknife() : `whole` with the error that leaving out one group at a time gives it:

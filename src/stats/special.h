@@ -37,7 +37,7 @@ double es_chi2_tail(double freedom, double x);
 double es_log_gamma(double a);
 
 /*! es_stirling_error() : ln Gamma(a + 1) - (a + 1/2) ln a + a - ln(2 pi)/2, for a > 0: what
- * Stirling's formula lacks. Absolute error below 1e-15. */
+ * Stirling's formula leaves out. Absolute error below 1e-15. */
 double es_stirling_error(double a);
 
 /*! es_log_coins() : ln P(k of n fair coins show heads), n >= 1, 0 <= k <= n <= 4e18. Absolute error

@@ -14,7 +14,7 @@
  * A finite sample bends all three, so each is compared with a *control*: the same numbers of
  * Gaussian samples of the same size, whose mean and spread say how many deviations z the sample is
  * from Gaussian, and whose order statistics give p, the probability of a Gaussian sample that is
- * further out. Who looks at many directions corrects p for their number (multiple.h).
+ * further out. With many directions, correct p for their number (multiple.h).
  *
  *     es_tails_gaussian(n, 0, seed, NULL, &control, &err);
  *     es_tails_of(x, n, ES_TAILS_BOTH, NULL, &sample, &err);

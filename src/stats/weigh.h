@@ -15,7 +15,7 @@ void es_weigh(const double *scores, int64_t n, double *w);
 
 /*! es_weigh_sink() : returns the weight of a sink of logit `sink` beside weights w (n) of keys that
  *  sum to 1: e^(sink - lse); 0 for -inf. es_weigh_beside() : w (n) as es_weigh(), divided by 1 plus
- *  that weight, so that the sink has what they lack of 1. */
+ *  that weight, so that the sink has the rest to 1. */
 double es_weigh_sink(double sink, const double *scores, int64_t n, const double *w);
 void es_weigh_beside(double sink, const double *scores, int64_t n, double *w);
 

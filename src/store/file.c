@@ -183,8 +183,8 @@ static size_t folder_length(const char *path)
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* May `path` be created or replaced? A device or a directory must never be renamed over, and
- * finding an existing file now spares the user the whole computation. */
+/* Fails unless `path` may be created or replaced. A device or a directory must never be renamed
+ * over, and finding an existing file now saves the user the whole computation. */
 static es_status check_target(const char *path, bool overwrite, es_error *err)
 {
     struct stat st;
@@ -231,7 +231,7 @@ static void draft_owner(const char *base, char out[OWNER])
     snprintf(out, OWNER, ".esscher-%016llx-", (unsigned long long)hash);
 }
 
-/* Is it a draft whose name begins with `owner`, of a process that is gone? */
+/* Returns whether it is a draft, named after `owner`, of a process that has ended. */
 static bool is_abandoned(int folder, const char *name, const char *owner)
 {
     struct stat st;
@@ -437,7 +437,8 @@ static const struct {
                 {0x65735546, "FUSE"},   {0x01021997, "9P"},     {0x7461636f, "OCFS2"},
                 {0x01161970, "GFS2"},   {0xaad7aaea, "PanFS"}};
 
-const char *es_network_name(uint32_t type)
+/* Returns the name for the type that statfs() gives; NULL if it is not in the list. */
+static const char *network_name(uint32_t type)
 {
     for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++)
         if (networks[i].type == type)
@@ -445,4 +446,4 @@ const char *es_network_name(uint32_t type)
     return NULL;
 }
 
-const char *es_network_of(int fd) { return es_network_name(es_system_volume(fd)); }
+const char *es_network_of(int fd) { return network_name(es_system_volume(fd)); }

@@ -19,8 +19,8 @@ es_status es_file_fail(es_error *err, const char *path, const char *rule, const 
  *  @return : ES_OK; ES_E_ARGUMENT without a name; ES_E_IO with rule file.open or file.regular. */
 es_status es_file_examine(const char *path, uint64_t *size, es_error *err);
 
-/*! es_file_same() : do both names lead to one file? Links do; a name that leads nowhere does not.
- */
+/*! es_file_same() : returns whether both names lead to one file. Links do; a name that leads
+ * nowhere does not. */
 bool es_file_same(const char *a, const char *b);
 
 /* A regular file, open for reading. `path` is the caller's string. */
@@ -52,9 +52,9 @@ es_status es_file_move(int fd, const char *path, uint64_t at, void *data, size_t
 es_status es_file_load(const char *path, uint64_t most, es_mem_limit *budget, void **out,
                        size_t *size, es_error *err);
 
-/*! es_file_may_create() : may `path` be created, or replaced if `overwrite`? Looked at before a
- *  run, so that hours of work do not end in a refusal. @return : ES_OK; ES_E_EXISTS; ES_E_IO if it
- *  is no regular file or the folder cannot be written. */
+/*! es_file_may_create() : fails unless `path` may be created, or replaced if `overwrite`. Looked at
+ *  before a run, so that hours of work do not end in a refusal. @return : ES_OK; ES_E_EXISTS;
+ *  ES_E_IO if it is no regular file or the folder cannot be written. */
 es_status es_file_may_create(const char *path, bool overwrite, es_error *err);
 
 /* A file being written under a temporary name in the folder of its final one. */
@@ -103,11 +103,8 @@ typedef struct es_foreign {
  *  file has no more. */
 es_foreign es_foreign_of(const unsigned char *bytes, size_t have);
 
-/*! es_network_name() : "NFS", "Lustre", ... for the type that statfs() gives of a file system whose
- *  files other machines may see at the same time; NULL for any other. */
-const char *es_network_name(uint32_t type);
-
-/*! es_network_of() : the same for the open file `fd`; NULL also if unknown. */
+/*! es_network_of() : "NFS", "Lustre", ... if the open file `fd` is on a file system whose files
+ *  other machines may see at the same time; NULL for any other, or if unknown. */
 const char *es_network_of(int fd);
 
 #endif

@@ -103,7 +103,7 @@ static void skip_space(cursor *c)
         c->at++;
 }
 
-/* Is `byte` next, after white space? Then step over it. */
+/* Skips white space, then `byte`; returns false if another byte is next. */
 static bool take(cursor *c, unsigned char byte)
 {
     skip_space(c);

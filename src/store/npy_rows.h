@@ -2,9 +2,8 @@
 /* npy_rows.h : a .npy matrix whose rows are written and read piece by piece, at any place.
  *
  * The file has its final size from the start, so that pieces can arrive in any order and a killed
- * writer can go on. Rows that were never written are zeros: who needs to know which are there keeps
- * a record beside the file.
- */
+ * writer can go on. Rows that were never written are zeros: a caller that needs to know which rows
+ * were written keeps a record beside the file. */
 #ifndef ES_STORE_NPY_ROWS_H
 #define ES_STORE_NPY_ROWS_H
 

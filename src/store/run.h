@@ -41,8 +41,8 @@ es_status es_run_add_stage(es_run *run, const char *name, int64_t rows, int64_t 
 es_status es_run_put_cell(es_run *run, int64_t stage, int64_t index, const double *values,
                           es_error *err);
 
-/*! es_run_has_cell() : is the cell there and sound? A damaged one counts as missing, so that a
- *  resumed run computes it again. O(its size). */
+/*! es_run_has_cell() : returns whether the cell is stored and undamaged. A damaged one counts as
+ *  missing, so that a resumed run computes it again. O(its size). */
 es_status es_run_has_cell(es_run *run, int64_t stage, int64_t index, bool *out, es_error *err);
 
 /*! es_run_drop_cell() : it is there no longer; fine if it never was. Its space in the file is used

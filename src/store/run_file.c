@@ -158,7 +158,7 @@ es_status es_run_file_check(const es_sql *sql, es_error *err)
 
 /* ---- one writer at a time ---- */
 
-/* Is the file we have open still the one that the name leads to? */
+/* Returns whether the name still leads to the open file. */
 static bool has_name(int fd, const char *path)
 {
     struct stat ours, named;

@@ -188,7 +188,7 @@ es_status es_run_spec_join(const es_run *run, const es_run_spec *spec, const cha
 /*! es_run_now() : returns the time of day as text, "" if unknown. */
 void es_run_now(char out[32]);
 
-/*! es_run_name_ok() : can this be a name or a key? */
+/*! es_run_name_ok() : returns whether this can be a name or a key. */
 bool es_run_name_ok(const char *name);
 
 /* ---- run_cells.c : writing ---- */
@@ -205,9 +205,6 @@ void es_run_enter(const es_run *run); /* one thread at a time; may be entered ag
 void es_run_leave(const es_run *run);
 
 /* ---- run_tables.c ---- */
-
-/*! es_run_mirror() : the table as a view with real columns, for plain SQL; inside a transaction. */
-es_status es_run_mirror(es_run *run, const es_run_table *table, es_error *err);
 
 /* ---- run_stages.c, run_cells.c ---- */
 

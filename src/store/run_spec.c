@@ -283,17 +283,17 @@ static const struct {
                    {"budget", "granularity", NULL, "head"},
                    {"budget", "round", NULL, "1"}};
 
-/* Is this the value of a parameter that is not given? A file written before the parameter existed
- * does not have it, and means the same. */
+/* Returns whether the parameter was not given. A file written before the parameter existed does not
+ * have it, and means the same. */
 static bool is_unset(const char *text)
 {
     return *text == '\0' || strcmp(text, "nan") == 0 || strcmp(text, "no") == 0;
 }
 
-/* Are both texts the same, or both NULL? */
+/* Returns whether both texts are the same, or both NULL. */
 static bool same_text(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
 
-/* Do two values of a parameter mean the same? NULL: the parameter is absent. */
+/* Returns whether two values of a parameter mean the same; NULL: the parameter is absent. */
 static bool same_value(const char *command, const char *key, const char *before, const char *now)
 {
     if (same_text(before, now) || (!before && is_unset(now)) || (!now && is_unset(before)))

@@ -106,7 +106,8 @@ static bool has_twins(const es_run_table *t)
     return false;
 }
 
-es_status es_run_mirror(es_run *run, const es_run_table *t, es_error *err)
+/* Makes a view of the table with real columns, for plain SQL; inside a transaction. */
+static es_status mirror(es_run *run, const es_run_table *t, es_error *err)
 {
     sqlite3_stmt *insert = NULL;
     bool more;
@@ -231,7 +232,7 @@ static es_status write_table(es_run *run, const void *job, es_error *err)
                       t->name, t->rows, t->cols, checksum));
     for (int64_t j = 0; j < t->cols; j++)
         ES_TRY(write_column(run, t, j, err));
-    return es_run_mirror(run, t, err);
+    return mirror(run, t, err);
 }
 
 es_status es_run_put_table(es_run *run, const es_run_table *table, es_error *err)

@@ -57,7 +57,7 @@ static bool is_signed(int folder)
     return digits > 0 && strcmp(process + digits, "\n") == 0;
 }
 
-/* Does `name` consist of `before`, a number and `after`? */
+/* Returns whether `name` consists of `before`, a number and `after`. */
 static bool is_numbered(const char *name, const char *before, const char *after)
 {
     const size_t length = strlen(before);

@@ -41,8 +41,8 @@ double es_cell_real(const es_table *t, const column *c, int64_t row);
 const char *es_cell_text(const es_table *t, const column *c, int64_t row);
 const es_numbers *es_cell_numbers(const es_table *t, const column *c, int64_t row);
 
-/*! es_column_used() : was the column given a value in some row? Lists do not count: only JSON and
- *  CSV show them. */
+/*! es_column_used() : returns whether the column has a value in some row. Lists do not count: only
+ *  JSON and CSV show them. */
 bool es_column_used(const es_table *t, int64_t j);
 
 /*! es_column_gather() : the numbers of a column (rows), in `arena`. */
@@ -127,31 +127,31 @@ int64_t es_words_at(const char *list, const char *key);
  *  (size), and moves *at behind it. @return : false at the end of the line. In run_answer.c. */
 bool es_command_word(const char **at, char *out, size_t size);
 
-/*! es_column_shown() : is column j in the views of this table? */
+/*! es_column_shown() : returns whether column j is in the views of this table. */
 bool es_column_shown(const es_table *t, int64_t j);
 
 /* A view under way. Bytes are gathered; after the first failure everything is dropped. */
-typedef struct es_pen {
+typedef struct es_writer {
     es_write_fn write;
     void *user;
     bool failed;
     size_t used;
     char buffer[8192];
-} es_pen;
+} es_writer;
 
-void es_pen_put(es_pen *pen, const char *text);
-void es_pen_char(es_pen *pen, char c);
-void es_pen_format(es_pen *pen, const char *fmt, ...) ES_PRINTF(2, 3);
-void es_pen_flush(es_pen *pen);
+void es_writer_put(es_writer *writer, const char *text);
+void es_writer_char(es_writer *writer, char c);
+void es_writer_format(es_writer *writer, const char *fmt, ...) ES_PRINTF(2, 3);
+void es_writer_flush(es_writer *writer);
 
 es_status es_answer_text_view(const es_answer *a, bool markdown, const es_answer_opts *opts,
-                              es_pen *pen, es_error *err);
-void es_answer_json_view(const es_answer *a, es_pen *pen);
-void es_json_lone(const lone *l, es_pen *pen);
-void es_json_provenance(const es_answer *a, es_pen *pen);
-es_status es_answer_latex_view(const es_answer *a, const es_answer_opts *opts, es_pen *pen,
+                              es_writer *writer, es_error *err);
+void es_answer_json_view(const es_answer *a, es_writer *writer);
+void es_json_lone(const lone *l, es_writer *writer);
+void es_json_provenance(const es_answer *a, es_writer *writer);
+es_status es_answer_latex_view(const es_answer *a, const es_answer_opts *opts, es_writer *writer,
                                es_error *err);
-es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_pen *pen,
+es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_writer *writer,
                              es_error *err);
 
 /*! es_sentence() : `text` with numbers as sentences have them, in out (capacity): what printf

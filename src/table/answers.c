@@ -345,37 +345,37 @@ bool es_answer_check_failed(const es_answer *answer) { return answer->refuted; }
 
 /* ---- views ---- */
 
-void es_pen_flush(es_pen *pen)
+void es_writer_flush(es_writer *writer)
 {
-    if (!pen->failed && pen->used > 0)
-        pen->failed = !pen->write(pen->user, pen->buffer, pen->used);
-    pen->used = 0;
+    if (!writer->failed && writer->used > 0)
+        writer->failed = !writer->write(writer->user, writer->buffer, writer->used);
+    writer->used = 0;
 }
 
-void es_pen_put(es_pen *pen, const char *text)
+void es_writer_put(es_writer *writer, const char *text)
 {
     for (size_t left = strlen(text); left > 0;) {
-        const size_t capacity = sizeof pen->buffer - pen->used,
+        const size_t capacity = sizeof writer->buffer - writer->used,
                      part = left < capacity ? left : capacity;
-        memcpy(pen->buffer + pen->used, text, part);
-        pen->used += part;
+        memcpy(writer->buffer + writer->used, text, part);
+        writer->used += part;
         text += part;
         left -= part;
-        if (pen->used == sizeof pen->buffer)
-            es_pen_flush(pen);
+        if (writer->used == sizeof writer->buffer)
+            es_writer_flush(writer);
     }
 }
 
-void es_pen_char(es_pen *pen, char c) { es_pen_put(pen, (const char[2]){c, '\0'}); }
+void es_writer_char(es_writer *writer, char c) { es_writer_put(writer, (const char[2]){c, '\0'}); }
 
-void es_pen_format(es_pen *pen, const char *fmt, ...)
+void es_writer_format(es_writer *writer, const char *fmt, ...)
 {
     char text[512];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    es_pen_put(pen, text);
+    es_writer_put(writer, text);
 }
 
 /* Without asking for everything. */
@@ -403,28 +403,28 @@ es_status es_answer_write(const es_answer *answer, es_answer_form form, const es
                           es_write_fn write, void *user, es_error *err)
 {
     const es_answer_opts plain = {0};
-    es_pen pen = {.write = write, .user = user};
+    es_writer writer = {.write = write, .user = user};
     opts = opts ? opts : &plain;
     ES_TRY(es_answer_status(answer, err));
     es_status status = ES_OK;
     if (form == ES_ANSWER_JSON) {
-        es_answer_json_view(answer, &pen);
+        es_answer_json_view(answer, &writer);
     } else if (form == ES_ANSWER_CSV) {
         const es_table *t = csv_table(answer, opts->table);
         if (!t)
             return es_fail(err, ES_E_ARGUMENT, "answer.table", "", "there is no table %s",
                            opts->table ? opts->table : "to print");
         ES_TRY(es_choice_check(answer, t, opts, err));
-        status = es_answer_csv_view(t, opts, &pen, err);
+        status = es_answer_csv_view(t, opts, &writer, err);
     } else if (form == ES_ANSWER_LATEX) {
         ES_TRY(es_choice_check(answer, NULL, opts, err));
-        status = es_answer_latex_view(answer, opts, &pen, err);
+        status = es_answer_latex_view(answer, opts, &writer, err);
     } else {
         ES_TRY(es_choice_check(answer, NULL, opts, err));
-        status = es_answer_text_view(answer, form == ES_ANSWER_MARKDOWN, opts, &pen, err);
+        status = es_answer_text_view(answer, form == ES_ANSWER_MARKDOWN, opts, &writer, err);
     }
-    es_pen_flush(&pen);
-    if (status == ES_OK && pen.failed)
+    es_writer_flush(&writer);
+    if (status == ES_OK && writer.failed)
         return es_fail(err, ES_E_IO, "answer.write", "", "cannot write the output");
     return status;
 }

@@ -42,30 +42,34 @@ size_t es_lines_fit(const char *text, int width)
 
 /* ---- lines ---- */
 
-void es_lines_bytes(es_pen *pen, const char *text, size_t count)
+void es_lines_bytes(es_writer *writer, const char *text, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        es_pen_char(pen, text[i]);
+        es_writer_char(writer, text[i]);
 }
 
 /* Starts a new line with the given indentation. */
-static void break_line(es_pen *pen, int indent) { es_pen_format(pen, "\n%*s", indent, ""); }
+static void break_line(es_writer *writer, int indent)
+{
+    es_writer_format(writer, "\n%*s", indent, "");
+}
 
 /* A word longer than any line, from column `at` on. Returns the column it ends in. */
-static int put_long(es_pen *pen, const char *word, size_t length, int width, int at, int indent)
+static int put_long(es_writer *writer, const char *word, size_t length, int width, int at,
+                    int indent)
 {
     while (length > 0) {
         size_t part = es_lines_fit(word, width - at);
         part = part < length ? part : length;
         if (part == 0) { /* not even one character: a line has one at least */
             if (at > indent) {
-                break_line(pen, indent);
+                break_line(writer, indent);
                 at = indent;
                 continue;
             }
             (void)width_at(word, &part);
         }
-        es_lines_bytes(pen, word, part);
+        es_lines_bytes(writer, word, part);
         at += es_lines_width_of(word, part);
         word += part;
         length -= part;
@@ -73,12 +77,12 @@ static int put_long(es_pen *pen, const char *word, size_t length, int width, int
     return at;
 }
 
-void es_lines_put(es_pen *pen, const char *text, int width, int used, int indent)
+void es_lines_put(es_writer *writer, const char *text, int width, int used, int indent)
 {
     int at = used;
     while (*text) {
         if (*text == '\n') {
-            break_line(pen, indent);
+            break_line(writer, indent);
             at = indent;
             text++;
             continue;
@@ -87,18 +91,18 @@ void es_lines_put(es_pen *pen, const char *text, int width, int used, int indent
         const int word = es_lines_width_of(text + gap, length);
         const bool fits = width == 0 || at + (int)gap + word <= width;
         if (fits) {
-            es_lines_bytes(pen, text, gap + length);
+            es_lines_bytes(writer, text, gap + length);
             at += (int)gap + word;
         } else {
             if (at > indent) {
-                break_line(pen, indent);
+                break_line(writer, indent);
                 at = indent;
             }
-            at = put_long(pen, text + gap, length, width, at, indent);
+            at = put_long(writer, text + gap, length, width, at, indent);
         }
         text += gap + length;
     }
-    es_pen_put(pen, "\n");
+    es_writer_put(writer, "\n");
 }
 
 /* ---- Markdown ---- */
@@ -112,7 +116,7 @@ static bool begins_block(const char *text, const char *at)
     return strchr(".)", *at) && at[1] == ' ' && strspn(text, "0123456789") == (size_t)(at - text);
 }
 
-/* Would Markdown take the character for something else than itself? */
+/* Returns whether Markdown would read the character as markup. */
 static bool is_mark(const char *text, const char *at)
 {
     const int before = at > text ? (unsigned char)at[-1] : ' ', after = (unsigned char)at[1];
@@ -136,16 +140,19 @@ static bool is_mark(const char *text, const char *at)
 }
 
 /* Writes text for Markdown, with its marks escaped. */
-static void put_markdown(es_pen *pen, const char *text, size_t length)
+static void put_markdown(es_writer *writer, const char *text, size_t length)
 {
     for (const char *at = text; at < text + length; at++) {
         if (is_mark(text, at))
-            es_pen_char(pen, '\\');
-        es_pen_char(pen, *at);
+            es_writer_char(writer, '\\');
+        es_writer_char(writer, *at);
     }
 }
 
-void es_lines_markdown(es_pen *pen, const char *text) { put_markdown(pen, text, strlen(text)); }
+void es_lines_markdown(es_writer *writer, const char *text)
+{
+    put_markdown(writer, text, strlen(text));
+}
 
 /* ---- marked formulas ---- */
 
@@ -157,13 +164,13 @@ static bool find_pair(const char *text, const char **open, const char **close)
     return *close;
 }
 
-void es_lines_marked(es_pen *pen, const char *text)
+void es_lines_marked(es_writer *writer, const char *text)
 {
     for (const char *open, *close; find_pair(text, &open, &close); text = close + 1) {
-        put_markdown(pen, text, (size_t)(open - text));
-        es_lines_bytes(pen, open, (size_t)(close - open) + 1);
+        put_markdown(writer, text, (size_t)(open - text));
+        es_lines_bytes(writer, open, (size_t)(close - open) + 1);
     }
-    es_lines_markdown(pen, text);
+    es_lines_markdown(writer, text);
 }
 
 char *es_lines_unmarked(char *text)

@@ -15,21 +15,21 @@ int es_lines_width_of(const char *text, size_t count);
 size_t es_lines_fit(const char *text, int width);
 
 /*! es_lines_bytes() : the first `count` bytes, as they are. */
-void es_lines_bytes(es_pen *pen, const char *text, size_t count);
+void es_lines_bytes(es_writer *writer, const char *text, size_t count);
 
 /*! es_lines_put() : `text` broken at spaces into lines of at most `width` columns (0: any), with
  *  its end. The first has `used` columns already, the others begin with `indent` spaces. A word
  *  that fits no line is broken where it must; a line end in the text stays one. */
-void es_lines_put(es_pen *pen, const char *text, int width, int used, int indent);
+void es_lines_put(es_writer *writer, const char *text, int width, int used, int indent);
 
 /*! es_lines_markdown() : `text`, one line, so that Markdown (CommonMark, and GitHub's tables and
  *  strikethrough) shows its characters as they are, at the beginning of a line and in a cell. */
-void es_lines_markdown(es_pen *pen, const char *text);
+void es_lines_markdown(es_writer *writer, const char *text);
 
 /*! es_lines_marked() : the same of a definition or a note, whose formulas stand between backquotes:
  *  they stay there, as code. es_lines_unmarked() : removes such marks from a text, in place; a
  *  backquote without its partner stays. Returns text. */
-void es_lines_marked(es_pen *pen, const char *text);
+void es_lines_marked(es_writer *writer, const char *text);
 char *es_lines_unmarked(char *text);
 
 #endif

@@ -186,7 +186,7 @@ static es_status find_columns(const es_run_reader *r, const char *table, const e
     return ES_OK;
 }
 
-/* Is a column of the same key in the list before column j? */
+/* Returns whether a column before column j has the same key. */
 static bool is_repeated(const found_list *list, int64_t j)
 {
     const found *f = &list->at[j];
@@ -338,8 +338,8 @@ static es_status view_columns(const es_run_reader *r, const char *table, const c
     return ES_OK;
 }
 
-/* Is row i of "_columns" the first under its title? A table without views has its own name for a
- * title, and all its columns hidden. */
+/* Returns whether row i of "_columns" is the first under its title. A table without views has its
+ * own name as its title, and all its columns hidden. */
 static bool begins_view(const es_run_reader *r, const char *table, int64_t i)
 {
     bool shown = strcmp(word(r, SAID_TITLE, i), table) != 0;

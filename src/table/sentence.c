@@ -50,7 +50,7 @@ static int write_power(const char *text, int power, int decimals, char *out, siz
     return snprintf(out, capacity, "%.*se%d", digits, text, power);
 }
 
-/* May a number begin at text[at]? Not inside a name: "x1e+03", "lr-1e-05.npy". */
+/* Returns whether a number may begin at text[at]: not inside a name, "x1e+03" or "lr-1e-05.npy". */
 static bool may_begin(const char *text, size_t at)
 {
     const char before = at ? text[at - 1] : ' ';

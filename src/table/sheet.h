@@ -26,8 +26,8 @@ bool es_choice_shows(const es_table *t, const es_table_view *view, const es_answ
  *  or title. */
 bool es_choice_sorted_by(const es_table *t, const es_answer_opts *opts, es_table_column *out);
 
-/*! es_choice_check() : is there a table (`only` this one, unless it is NULL) with the column to
- * sort by, and a row for every pick? @return : ES_OK; ES_E_ARGUMENT: answer.sort, answer.rows. */
+/*! es_choice_check() : fails unless a table (`only` this one, unless it is NULL) has the column to
+ * sort by, and a row for every pick. @return : ES_OK; ES_E_ARGUMENT: answer.sort, answer.rows. */
 es_status es_choice_check(const es_answer *a, const es_table *only, const es_answer_opts *opts,
                           es_error *err);
 
@@ -64,7 +64,7 @@ bool es_sheet_error(const es_table *t, const es_table_column *c, es_table_column
 
 /*! es_sheet_explained() : the column that the foot of the table explains for column j; NULL if it
  *  has neither definition nor standing, or shares them with the column before it.
- *  es_sheet_has_errors() : does a column show standard errors? */
+ *  es_sheet_has_errors() : returns whether a column shows standard errors. */
 const es_column *es_sheet_explained(const es_sheet *s, int64_t j);
 bool es_sheet_has_errors(const es_sheet *s);
 

@@ -30,7 +30,7 @@ void es_answer_input(es_answer *answer, const char *role, const char *path, int 
 const char *es_answer_plain(es_answer *answer, const char *text);
 
 /*! es_unset_real() : what a member of type double holds that was never assigned: a NaN of its own.
- *  es_is_unset() : is it that NaN? */
+ *  es_is_unset() : returns whether it is that NaN. */
 double es_unset_real(void);
 bool es_is_unset(double value);
 

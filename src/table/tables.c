@@ -325,7 +325,7 @@ static char *add_row(es_table *t)
 
 int64_t es_table_row(es_table *table) { return add_row(table) ? table->rows - 1 : 0; }
 
-/* Is this the size of the table's rows? If not, the failure is kept. */
+/* Returns whether the table's rows have this size; if not, records the failure in the answer. */
 static bool is_row(const es_table *t, size_t size)
 {
     es_answer *a = t->answer;

@@ -11,57 +11,57 @@
 /* ---- CSV ---- */
 
 /* Writes a field with quotes where CSV needs them (RFC 4180). */
-static void csv_field(es_pen *pen, const char *text)
+static void csv_field(es_writer *writer, const char *text)
 {
     if (!strpbrk(text, ",\"\r\n")) {
-        es_pen_put(pen, text);
+        es_writer_put(writer, text);
         return;
     }
-    es_pen_put(pen, "\"");
+    es_writer_put(writer, "\"");
     for (; *text; text++)
-        (*text == '"') ? es_pen_put(pen, "\"\"") : es_pen_char(pen, *text);
-    es_pen_put(pen, "\"");
+        (*text == '"') ? es_writer_put(writer, "\"\"") : es_writer_char(writer, *text);
+    es_writer_put(writer, "\"");
 }
 
 /* Bytes that are no UTF-8 would spoil the file for most readers; they are escaped as in every other
  * view, and only where there are any: a line end inside quotes is good CSV. */
-static void csv_text(es_pen *pen, const char *text)
+static void csv_text(es_writer *writer, const char *text)
 {
     const size_t size = 4 * strlen(text) + 5;
     char small[512], *escaped = size <= sizeof small ? small : malloc(size);
     if (escaped && !es_utf8(text))
-        csv_field(pen, es_escape(text, escaped, size));
+        csv_field(writer, es_escape(text, escaped, size));
     else
-        csv_field(pen, text);
+        csv_field(writer, text);
     if (escaped != small)
         free(escaped);
 }
 
 /* Writes a cell with all digits. */
-static void csv_cell(es_pen *pen, const es_table_column *c, int64_t row)
+static void csv_cell(es_writer *writer, const es_table_column *c, int64_t row)
 {
     const char *text = es_column_text(c, row);
     const double value = es_column_real(c, row);
     if (text)
-        csv_text(pen, text);
+        csv_text(writer, text);
     else if (isfinite(value) && c->format == ES_FORMAT_FLAG)
-        es_pen_put(pen, value != 0.0 ? "true" : "false");
+        es_writer_put(writer, value != 0.0 ? "true" : "false");
     else if (isfinite(value)) /* nothing at all for NaN and infinities */
-        es_pen_format(pen, c->format == ES_FORMAT_COUNT ? "%.0f" : "%.17g", value);
+        es_writer_format(writer, c->format == ES_FORMAT_COUNT ? "%.0f" : "%.17g", value);
 }
 
-static void json_list(const double *values, int64_t count, es_format format, es_pen *pen);
+static void json_list(const double *values, int64_t count, es_format format, es_writer *writer);
 
 /* A list or a matrix is one field, written as in JSON: every reader of CSV can take it apart. */
-static void csv_list(es_pen *pen, const es_numbers *list)
+static void csv_list(es_writer *writer, const es_numbers *list)
 {
     const bool matrix = list->rows > 0;
-    es_pen_put(pen, matrix ? "\"[" : "\"");
+    es_writer_put(writer, matrix ? "\"[" : "\"");
     for (int64_t i = 0; i < (matrix ? list->rows : 1); i++) {
-        es_pen_put(pen, i ? ", " : "");
-        json_list(list->values + i * list->cols, list->cols, ES_FORMAT_REAL, pen);
+        es_writer_put(writer, i ? ", " : "");
+        json_list(list->values + i * list->cols, list->cols, ES_FORMAT_REAL, writer);
     }
-    es_pen_put(pen, matrix ? "]\"" : "\"");
+    es_writer_put(writer, matrix ? "]\"" : "\"");
 }
 
 /* Lists are no columns of other views, but they are of a file that leaves nothing out. */
@@ -74,48 +74,48 @@ static bool in_csv(const es_table *t, int64_t j)
 }
 
 /* Writes one row. */
-static void csv_row(const es_table *t, int64_t row, es_pen *pen)
+static void csv_row(const es_table *t, int64_t row, es_writer *writer)
 {
     const char *comma = "";
     for (int64_t j = 0; j < t->count; j++) {
         const column *c = &t->columns[j];
         if (!in_csv(t, j))
             continue;
-        es_pen_put(pen, comma);
+        es_writer_put(writer, comma);
         comma = ",";
         const es_numbers *list = es_cell_numbers(t, c, row);
         if (list)
-            csv_list(pen, list);
+            csv_list(writer, list);
         else if (c->type != ES_TYPE_NUMBERS)
-            csv_cell(pen, &c->about, row);
+            csv_cell(writer, &c->about, row);
     }
-    es_pen_put(pen, "\n");
+    es_writer_put(writer, "\n");
 }
 
 /* Writes the names of the columns. */
-static void csv_header(const es_table *t, es_pen *pen)
+static void csv_header(const es_table *t, es_writer *writer)
 {
     const char *comma = "";
     for (int64_t j = 0; j < t->count; j++) {
         if (!in_csv(t, j))
             continue;
-        es_pen_put(pen, comma);
-        csv_text(pen, t->columns[j].about.name);
+        es_writer_put(writer, comma);
+        csv_text(writer, t->columns[j].about.name);
         comma = ",";
     }
-    es_pen_put(pen, "\n");
+    es_writer_put(writer, "\n");
 }
 
-es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_pen *pen,
+es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_writer *writer,
                              es_error *err)
 {
     es_arena arena = {0};
     es_row_list rows;
     const es_status status = es_choice_rows(t, opts, &arena, &rows, err);
     if (status == ES_OK)
-        csv_header(t, pen);
+        csv_header(t, writer);
     for (int64_t i = 0; status == ES_OK && i < rows.count; i++)
-        csv_row(t, rows.at[i], pen);
+        csv_row(t, rows.at[i], writer);
     es_arena_free(&arena);
     return status;
 }
@@ -123,53 +123,53 @@ es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_p
 /* ---- JSON: values ---- */
 
 /* Starts a new line at a depth of nesting. */
-static void indent(es_pen *pen, int depth)
+static void indent(es_writer *writer, int depth)
 {
-    es_pen_put(pen, "\n");
+    es_writer_put(writer, "\n");
     for (int i = 0; i < depth; i++)
-        es_pen_put(pen, "  ");
+        es_writer_put(writer, "  ");
 }
 
 /* Writes a quoted text. Most fit a buffer on the stack. */
-static void json_text(es_pen *pen, const char *text)
+static void json_text(es_writer *writer, const char *text)
 {
     const size_t size = 6 * strlen(text) + 16;
     char small[512], *buffer = size <= sizeof small ? small : malloc(size);
-    es_pen_put(pen, buffer ? es_json_quote(text, buffer, size) : "\"\"");
+    es_writer_put(writer, buffer ? es_json_quote(text, buffer, size) : "\"\"");
     if (buffer != small)
         free(buffer);
 }
 
 /* Writes all digits; a point or an exponent distinguishes a real number from a count. */
-static void json_number(es_pen *pen, es_format format, double value)
+static void json_number(es_writer *writer, es_format format, double value)
 {
     char text[40];
     if (!isfinite(value)) {
-        es_pen_put(pen, "null");
+        es_writer_put(writer, "null");
         return;
     }
     if (format == ES_FORMAT_FLAG) {
-        es_pen_put(pen, value != 0.0 ? "true" : "false");
+        es_writer_put(writer, value != 0.0 ? "true" : "false");
         return;
     }
     const bool whole = format == ES_FORMAT_COUNT || format == ES_FORMAT_BYTES;
     if (whole && value == floor(value) && fabs(value) < 0x1p63) {
-        es_pen_format(pen, "%.0f", value);
+        es_writer_format(writer, "%.0f", value);
         return;
     }
     snprintf(text, sizeof text, "%.17g", value);
-    es_pen_put(pen, text);
-    es_pen_put(pen, strpbrk(text, ".e") ? "" : ".0");
+    es_writer_put(writer, text);
+    es_writer_put(writer, strpbrk(text, ".e") ? "" : ".0");
 }
 
 /* Writes a key, and the comma before it unless it is the first. */
-static void json_key(es_pen *pen, const char *key, int depth, bool *first)
+static void json_key(es_writer *writer, const char *key, int depth, bool *first)
 {
-    es_pen_put(pen, *first ? "" : ",");
+    es_writer_put(writer, *first ? "" : ",");
     *first = false;
-    indent(pen, depth);
-    json_text(pen, key);
-    es_pen_put(pen, ": ");
+    indent(writer, depth);
+    json_text(writer, key);
+    es_writer_put(writer, ": ");
 }
 
 /* ---- JSON: rows ---- */
@@ -194,8 +194,8 @@ static bool belongs(const branch *b, int64_t j)
 /* Returns the length of the first word of a key: "a.b" nests b in a. */
 static size_t word_length(const char *key) { return strcspn(key, "."); }
 
-/* Was the word at `from` of column j met in an earlier column? The last word of a key was not: keys
- * are unique, and a row may have thousands of channels. */
+/* Returns whether an earlier column has the word at `from` of column j. The last word of a key is
+ * in no other: keys are unique, and a row may have thousands of channels. */
 static bool met_before(const branch *b, int64_t j)
 {
     const char *word = b->table->columns[j].about.key + b->from;
@@ -220,21 +220,22 @@ static bool has_value(const es_table *t, const column *c, int64_t row)
 }
 
 static void json_matrix(const double *values, int64_t rows, int64_t cols, es_format format,
-                        int depth, es_pen *pen);
+                        int depth, es_writer *writer);
 
 /* Writes a list or a matrix of numbers. */
-static void json_numbers(const es_numbers *n, int depth, es_pen *pen)
+static void json_numbers(const es_numbers *n, int depth, es_writer *writer)
 {
     if (n->rows)
-        json_matrix(n->values, n->rows, n->cols, ES_FORMAT_REAL, depth, pen);
+        json_matrix(n->values, n->rows, n->cols, ES_FORMAT_REAL, depth, writer);
     else
-        json_list(n->values, n->cols, ES_FORMAT_REAL, pen);
+        json_list(n->values, n->cols, ES_FORMAT_REAL, writer);
 }
 
-static void json_members(const branch *b, bool array, es_pen *pen, int depth, bool *first);
+static void json_members(const branch *b, bool array, es_writer *writer, int depth, bool *first);
 
 /* Writes a column as a member of a row, or the columns that share its first word as an object. */
-static void json_member(const branch *b, int64_t j, bool array, es_pen *pen, int depth, bool *first)
+static void json_member(const branch *b, int64_t j, bool array, es_writer *writer, int depth,
+                        bool *first)
 {
     const column *c = &b->table->columns[j];
     const char *word = c->about.key + b->from;
@@ -244,9 +245,9 @@ static void json_member(const branch *b, int64_t j, bool array, es_pen *pen, int
         return;
     snprintf(name, sizeof name, "%.*s", (int)length, word);
     if (!array)
-        json_key(pen, name, depth, first);
+        json_key(writer, name, depth, first);
     else {
-        es_pen_put(pen, *first ? "" : ", ");
+        es_writer_put(writer, *first ? "" : ", ");
         *first = false;
     }
     if (word[length] == '.') {
@@ -254,31 +255,31 @@ static void json_member(const branch *b, int64_t j, bool array, es_pen *pen, int
         const char next = word[length + 1];
         const bool list = next >= '0' && next <= '9';
         bool fresh = true;
-        es_pen_put(pen, list ? "[" : "{");
-        json_members(&inside, list, pen, depth + 1, &fresh);
+        es_writer_put(writer, list ? "[" : "{");
+        json_members(&inside, list, writer, depth + 1, &fresh);
         if (!list)
-            indent(pen, depth);
-        es_pen_put(pen, list ? "]" : "}");
+            indent(writer, depth);
+        es_writer_put(writer, list ? "]" : "}");
     } else if (c->type == ES_TYPE_NUMBERS) {
-        json_numbers(es_cell_numbers(b->table, c, b->row), depth, pen);
+        json_numbers(es_cell_numbers(b->table, c, b->row), depth, writer);
     } else if (c->about.format == ES_FORMAT_TEXT) {
-        json_text(pen, es_column_text(&c->about, b->row));
+        json_text(writer, es_column_text(&c->about, b->row));
     } else {
-        json_number(pen, c->about.format, es_column_real(&c->about, b->row));
+        json_number(writer, c->about.format, es_column_real(&c->about, b->row));
     }
 }
 
 /* Writes the members of a row or of an object inside it. */
-static void json_members(const branch *b, bool array, es_pen *pen, int depth, bool *first)
+static void json_members(const branch *b, bool array, es_writer *writer, int depth, bool *first)
 {
     for (int64_t j = 0; j < b->table->count; j++)
         if (belongs(b, j) && !met_before(b, j))
-            json_member(b, j, array, pen, depth, first);
+            json_member(b, j, array, writer, depth, first);
 }
 
 /* ---- JSON: tables ---- */
 
-/* Do two rows agree in the columns that link their tables? */
+/* Returns whether two rows agree in the columns that link their tables. */
 static bool linked(const es_table *outer, int64_t at, const es_table *t, int64_t row)
 {
     es_table_column a, b;
@@ -293,141 +294,143 @@ static bool linked(const es_table *outer, int64_t at, const es_table *t, int64_t
     return true;
 }
 
-static void json_row(const es_answer *a, const es_table *t, int64_t row, es_pen *pen, int depth);
+static void json_row(const es_answer *a, const es_table *t, int64_t row, es_writer *writer,
+                     int depth);
 
 /* Writes the rows of t, or only those linked to row `at` of `outer`. */
 static void json_rows(const es_answer *a, const es_table *t, const es_table *outer, int64_t at,
-                      es_pen *pen, int depth)
+                      es_writer *writer, int depth)
 {
     bool first = true;
-    es_pen_put(pen, "[");
+    es_writer_put(writer, "[");
     for (int64_t i = 0; i < t->rows; i++) {
         if (outer && !linked(outer, at, t, i))
             continue;
-        es_pen_put(pen, first ? "" : ",");
+        es_writer_put(writer, first ? "" : ",");
         first = false;
-        indent(pen, depth + 1);
-        json_row(a, t, i, pen, depth + 1);
+        indent(writer, depth + 1);
+        json_row(a, t, i, writer, depth + 1);
     }
     if (!first)
-        indent(pen, depth);
-    es_pen_put(pen, "]");
+        indent(writer, depth);
+    es_writer_put(writer, "]");
 }
 
 /* Writes one row as an object, with the tables that nest in it. */
-static void json_row(const es_answer *a, const es_table *t, int64_t row, es_pen *pen, int depth)
+static void json_row(const es_answer *a, const es_table *t, int64_t row, es_writer *writer,
+                     int depth)
 {
     const branch all = {t, row, 0, ""};
     bool first = true;
-    es_pen_put(pen, "{");
-    json_members(&all, false, pen, depth + 1, &first);
+    es_writer_put(writer, "{");
+    json_members(&all, false, writer, depth + 1, &first);
     for (int64_t i = 0; i < a->tables_count; i++) {
         const es_table *inner = a->tables[i];
         if (!inner->spec->inside || strcmp(inner->spec->inside, t->spec->key) != 0)
             continue;
-        json_key(pen, inner->spec->nested ? inner->spec->nested : inner->spec->key, depth + 1,
+        json_key(writer, inner->spec->nested ? inner->spec->nested : inner->spec->key, depth + 1,
                  &first);
-        json_rows(a, inner, t, row, pen, depth + 1);
+        json_rows(a, inner, t, row, writer, depth + 1);
     }
     if (!first)
-        indent(pen, depth);
-    es_pen_put(pen, "}");
+        indent(writer, depth);
+    es_writer_put(writer, "}");
 }
 
 /* Writes a table as an array of objects; a record, which has one row, as an object. */
-static void json_table(const es_answer *a, const es_table *t, es_pen *pen, bool *first)
+static void json_table(const es_answer *a, const es_table *t, es_writer *writer, bool *first)
 {
     if (t->spec->only_inside || (t->spec->record && t->rows == 0))
         return;
-    json_key(pen, t->spec->key, 1, first);
+    json_key(writer, t->spec->key, 1, first);
     if (t->spec->record)
-        json_row(a, t, 0, pen, 1);
+        json_row(a, t, 0, writer, 1);
     else
-        json_rows(a, t, NULL, 0, pen, 1);
+        json_rows(a, t, NULL, 0, writer, 1);
 }
 
 /* ---- JSON: single values ---- */
 
 /* Writes one row of an array. */
-static void json_list(const double *values, int64_t count, es_format format, es_pen *pen)
+static void json_list(const double *values, int64_t count, es_format format, es_writer *writer)
 {
-    es_pen_put(pen, "[");
+    es_writer_put(writer, "[");
     for (int64_t i = 0; i < count; i++) {
-        es_pen_put(pen, i ? ", " : "");
-        json_number(pen, format, values[i]);
+        es_writer_put(writer, i ? ", " : "");
+        json_number(writer, format, values[i]);
     }
-    es_pen_put(pen, "]");
+    es_writer_put(writer, "]");
 }
 
 /* Writes a matrix, one row per line. */
 static void json_matrix(const double *values, int64_t rows, int64_t cols, es_format format,
-                        int depth, es_pen *pen)
+                        int depth, es_writer *writer)
 {
-    es_pen_put(pen, "[");
+    es_writer_put(writer, "[");
     for (int64_t i = 0; i < rows; i++) {
-        es_pen_put(pen, i ? "," : "");
-        indent(pen, depth + 1);
-        json_list(values + i * cols, cols, format, pen);
+        es_writer_put(writer, i ? "," : "");
+        indent(writer, depth + 1);
+        json_list(values + i * cols, cols, format, writer);
     }
-    es_pen_put(pen, "]");
+    es_writer_put(writer, "]");
 }
 
 /* Writes a value outside the tables. */
-static void json_lone(const lone *l, int depth, es_pen *pen)
+static void json_lone(const lone *l, int depth, es_writer *writer)
 {
     static const es_format formats[] = {
         [LONE_REAL] = ES_FORMAT_REAL, [LONE_COUNT] = ES_FORMAT_COUNT, [LONE_FLAG] = ES_FORMAT_FLAG};
     if (l->kind == LONE_TEXT) {
-        json_text(pen, l->text);
+        json_text(writer, l->text);
     } else if (l->kind == LONE_TEXTS) {
-        es_pen_put(pen, "[");
+        es_writer_put(writer, "[");
         for (int64_t i = 0; i < l->rows; i++) {
-            es_pen_put(pen, i ? ", " : "");
-            json_text(pen, l->texts[i]);
+            es_writer_put(writer, i ? ", " : "");
+            json_text(writer, l->texts[i]);
         }
-        es_pen_put(pen, "]");
+        es_writer_put(writer, "]");
     } else if (l->rank == 0) {
-        json_number(pen, formats[l->kind], l->reals[0]);
+        json_number(writer, formats[l->kind], l->reals[0]);
     } else if (l->rank == 1) {
-        json_list(l->reals, l->rows, formats[l->kind], pen);
+        json_list(l->reals, l->rows, formats[l->kind], writer);
     } else {
-        json_matrix(l->reals, l->rows, l->cols, formats[l->kind], depth, pen);
+        json_matrix(l->reals, l->rows, l->cols, formats[l->kind], depth, writer);
     }
 }
 
-void es_json_lone(const lone *l, es_pen *pen) { json_lone(l, 0, pen); }
+void es_json_lone(const lone *l, es_writer *writer) { json_lone(l, 0, writer); }
 
-void es_json_provenance(const es_answer *a, es_pen *pen)
+void es_json_provenance(const es_answer *a, es_writer *writer)
 {
     bool first = true;
-    es_pen_put(pen, "{");
+    es_writer_put(writer, "{");
     for (int64_t i = 0; i < a->facts.count; i++) {
-        json_key(pen, a->facts.at[i].key, 2, &first);
-        json_lone(&a->facts.at[i], 2, pen);
+        json_key(writer, a->facts.at[i].key, 2, &first);
+        json_lone(&a->facts.at[i], 2, writer);
     }
-    json_key(pen, "inputs", 2, &first);
-    es_pen_put(pen, "[");
+    json_key(writer, "inputs", 2, &first);
+    es_writer_put(writer, "[");
     for (int64_t i = 0; i < a->inputs_count; i++) {
         const input *in = &a->inputs[i];
-        es_pen_put(pen, i ? "," : "");
-        indent(pen, 3);
-        es_pen_put(pen, "{\"role\": ");
-        json_text(pen, in->role);
-        es_pen_put(pen, ", \"path\": ");
-        json_text(pen, in->path);
-        es_pen_put(pen, ", \"shape\": [");
+        es_writer_put(writer, i ? "," : "");
+        indent(writer, 3);
+        es_writer_put(writer, "{\"role\": ");
+        json_text(writer, in->role);
+        es_writer_put(writer, ", \"path\": ");
+        json_text(writer, in->path);
+        es_writer_put(writer, ", \"shape\": [");
         for (int k = 0; k < in->rank; k++)
-            es_pen_format(pen, "%s%lld", k ? ", " : "", (long long)in->shape[k]);
-        es_pen_put(pen, "], \"dtype\": ");
-        json_text(pen, in->dtype);
-        es_pen_put(pen, "}");
+            es_writer_format(writer, "%s%lld", k ? ", " : "", (long long)in->shape[k]);
+        es_writer_put(writer, "], \"dtype\": ");
+        json_text(writer, in->dtype);
+        es_writer_put(writer, "}");
     }
-    es_pen_put(pen, "]");
-    indent(pen, 1);
-    es_pen_put(pen, "}");
+    es_writer_put(writer, "]");
+    indent(writer, 1);
+    es_writer_put(writer, "}");
 }
 
-/* Was a column of this spec given a value? */
+/* Returns whether a row has a value in this column. */
 static bool is_used(const es_table *t, const es_column *spec)
 {
     for (int64_t j = 0; j < t->count; j++)
@@ -437,7 +440,7 @@ static bool is_used(const es_table *t, const es_column *spec)
 }
 
 /* Which columns are theory's, and how far to trust them: {"rows": {"slope_exact": "proved"}}. */
-static void json_standings(const es_answer *a, es_pen *pen, bool *first)
+static void json_standings(const es_answer *a, es_writer *writer, bool *first)
 {
     bool none = true;
     for (int64_t i = 0; i < a->tables_count; i++) {
@@ -447,62 +450,62 @@ static void json_standings(const es_answer *a, es_pen *pen, bool *first)
             if (!c->standing || !is_used(t, c))
                 continue;
             if (none) {
-                json_key(pen, "standing", 1, first);
-                es_pen_put(pen, "{");
+                json_key(writer, "standing", 1, first);
+                es_writer_put(writer, "{");
             }
             if (no_column) {
-                json_key(pen, t->spec->key, 2, &none);
-                es_pen_put(pen, "{");
+                json_key(writer, t->spec->key, 2, &none);
+                es_writer_put(writer, "{");
             }
-            json_key(pen, c->key, 3, &no_column);
-            json_text(pen, es_standing_name(c->standing));
+            json_key(writer, c->key, 3, &no_column);
+            json_text(writer, es_standing_name(c->standing));
         }
         if (!no_column) {
-            indent(pen, 2);
-            es_pen_put(pen, "}");
+            indent(writer, 2);
+            es_writer_put(writer, "}");
         }
     }
     if (!none) {
-        indent(pen, 1);
-        es_pen_put(pen, "}");
+        indent(writer, 1);
+        es_writer_put(writer, "}");
     }
 }
 
-void es_answer_json_view(const es_answer *a, es_pen *pen)
+void es_answer_json_view(const es_answer *a, es_writer *writer)
 {
     bool first = true;
     int64_t next = 0; /* of the results that stand alone, which keep their place among tables */
-    es_pen_put(pen, "{");
-    json_key(pen, "schema", 1, &first);
-    es_pen_put(pen, "\"esscher/1\"");
-    json_key(pen, "command", 1, &first);
-    json_text(pen, a->command);
-    json_key(pen, "version", 1, &first);
-    es_pen_put(pen, "\"" ES_VERSION_STRING "\"");
-    json_key(pen, "seed", 1, &first);
-    es_pen_format(pen, a->seed < 0 ? "null" : "%lld", (long long)a->seed);
-    json_key(pen, "provenance", 1, &first);
-    es_json_provenance(a, pen);
+    es_writer_put(writer, "{");
+    json_key(writer, "schema", 1, &first);
+    es_writer_put(writer, "\"esscher/1\"");
+    json_key(writer, "command", 1, &first);
+    json_text(writer, a->command);
+    json_key(writer, "version", 1, &first);
+    es_writer_put(writer, "\"" ES_VERSION_STRING "\"");
+    json_key(writer, "seed", 1, &first);
+    es_writer_format(writer, a->seed < 0 ? "null" : "%lld", (long long)a->seed);
+    json_key(writer, "provenance", 1, &first);
+    es_json_provenance(a, writer);
     for (int64_t i = 0; i <= a->tables_count; i++) {
         for (; next < a->results.count && a->results.at[next].after <= i; next++) {
-            json_key(pen, a->results.at[next].key, 1, &first);
-            json_lone(&a->results.at[next], 1, pen);
+            json_key(writer, a->results.at[next].key, 1, &first);
+            json_lone(&a->results.at[next], 1, writer);
         }
         if (i < a->tables_count)
-            json_table(a, a->tables[i], pen, &first);
+            json_table(a, a->tables[i], writer, &first);
     }
-    json_standings(a, pen, &first);
+    json_standings(a, writer, &first);
     if (a->findings_count) {
-        json_key(pen, "findings", 1, &first);
-        es_pen_put(pen, "[");
+        json_key(writer, "findings", 1, &first);
+        es_writer_put(writer, "[");
         for (int64_t i = 0; i < a->findings_count; i++) {
-            es_pen_put(pen, i ? "," : "");
-            indent(pen, 2);
-            json_text(pen, a->findings[i]);
+            es_writer_put(writer, i ? "," : "");
+            indent(writer, 2);
+            json_text(writer, a->findings[i]);
         }
-        indent(pen, 1);
-        es_pen_put(pen, "]");
+        indent(writer, 1);
+        es_writer_put(writer, "]");
     }
-    indent(pen, 0);
-    es_pen_put(pen, "}\n");
+    indent(writer, 0);
+    es_writer_put(writer, "}\n");
 }

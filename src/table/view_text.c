@@ -10,7 +10,7 @@
 
 /* The answer on its way out. */
 typedef struct paper {
-    es_pen *pen;
+    es_writer *writer;
     const es_answer_opts *opts;
     bool markdown, colour, first; /* first: nothing has been written */
     int tables;                   /* views written so far */
@@ -43,12 +43,12 @@ static void put_text(const paper *p, const char *head, const char *text, int ind
     const size_t length = strlen(text);
     char *buffer = malloc(5 * length + 8); /* the escaped text, then a line of it */
     char *safe = buffer ? shown(text, buffer + 4 * length + 5, buffer) : none;
-    es_pen_put(p->pen, head);
+    es_writer_put(p->writer, head);
     if (p->markdown) {
-        (marked ? es_lines_marked : es_lines_markdown)(p->pen, safe);
-        es_pen_put(p->pen, "\n");
+        (marked ? es_lines_marked : es_lines_markdown)(p->writer, safe);
+        es_writer_put(p->writer, "\n");
     } else {
-        es_lines_put(p->pen, marked ? es_lines_unmarked(safe) : safe, p->width,
+        es_lines_put(p->writer, marked ? es_lines_unmarked(safe) : safe, p->width,
                      es_lines_width(head), indent);
     }
     free(buffer);
@@ -63,10 +63,10 @@ static void put_sentence(const paper *p, const char *head, const char *text, int
 /* ---- a terminal ---- */
 
 /* Writes blanks. */
-static void put_spaces(es_pen *pen, int count)
+static void put_spaces(es_writer *writer, int count)
 {
     if (count > 0)
-        es_pen_format(pen, "%*s", count, "");
+        es_writer_format(writer, "%*s", count, "");
 }
 
 /* `length` bytes of a text in cell j. Nothing follows the `last` cell of a line, so it is not
@@ -76,16 +76,16 @@ static void put_cell(const paper *p, const es_sheet *s, const char *text, size_t
 {
     const bool left = s->columns[j].format == ES_FORMAT_TEXT;
     const int gap = s->widths[j] - es_lines_width_of(text, length);
-    es_pen_put(p->pen, j ? "  " : "");
-    put_spaces(p->pen, left ? 0 : gap);
-    es_lines_bytes(p->pen, text, length);
-    put_spaces(p->pen, left && !last ? gap : 0);
+    es_writer_put(p->writer, j ? "  " : "");
+    put_spaces(p->writer, left ? 0 : gap);
+    es_lines_bytes(p->writer, text, length);
+    put_spaces(p->writer, left && !last ? gap : 0);
 }
 
 /* Writes the titles of the columns, on several lines if they are long. */
 static void put_titles(const paper *p, const es_sheet *s)
 {
-    es_pen_put(p->pen, p->colour ? "\033[1m" : "");
+    es_writer_put(p->writer, p->colour ? "\033[1m" : "");
     for (int line = 0; line < s->lines; line++) {
         int64_t count = s->count;
         const char *from = "";
@@ -96,9 +96,9 @@ static void put_titles(const paper *p, const es_sheet *s)
             const size_t length = es_sheet_title(s, j, line, &from);
             put_cell(p, s, from, length, j, j + 1 == count);
         }
-        es_pen_put(p->pen, "\n");
+        es_writer_put(p->writer, "\n");
     }
-    es_pen_put(p->pen, p->colour ? "\033[0m" : "");
+    es_writer_put(p->writer, p->colour ? "\033[0m" : "");
 }
 
 /* Writes the units below the titles. */
@@ -111,7 +111,7 @@ static void put_units(const paper *p, const es_sheet *s)
         const char *unit = s->units[j];
         put_cell(p, s, unit, strlen(unit), j, j + 1 == count);
     }
-    es_pen_put(p->pen, count ? "\n" : "");
+    es_writer_put(p->writer, count ? "\n" : "");
 }
 
 /* Writes one row; a last column of text is wrapped. */
@@ -125,12 +125,12 @@ static void put_row(const paper *p, const es_sheet *s, int64_t i)
         used += s->widths[j] + (j ? 2 : 0);
     }
     if (!s->wrapped) {
-        es_pen_put(p->pen, "\n");
+        es_writer_put(p->writer, "\n");
         return;
     }
     used += plain ? 2 : 0;
-    es_pen_put(p->pen, plain ? "  " : "");
-    es_lines_put(p->pen, es_sheet_cell(s, i, plain), p->width, used, used);
+    es_writer_put(p->writer, plain ? "  " : "");
+    es_lines_put(p->writer, es_sheet_cell(s, i, plain), p->width, used, used);
 }
 
 /* Writes titles, units and rows. */
@@ -152,12 +152,12 @@ static void put_record(const paper *p, const es_sheet *s)
     }
     for (int64_t j = 0; j < s->count && s->rows.count; j++) {
         const char *unit = s->units[j], *cell = es_sheet_cell(s, 0, j);
-        es_pen_format(p->pen, "  %s", s->columns[j].title);
-        put_spaces(p->pen, width - es_lines_width(s->columns[j].title) + 2);
+        es_writer_format(p->writer, "  %s", s->columns[j].title);
+        put_spaces(p->writer, width - es_lines_width(s->columns[j].title) + 2);
         if (*unit && s->columns[j].format != ES_FORMAT_TEXT)
-            es_pen_format(p->pen, "%s %s\n", cell, unit);
+            es_writer_format(p->writer, "%s %s\n", cell, unit);
         else
-            es_lines_put(p->pen, cell, p->width, width + 4, width + 4);
+            es_lines_put(p->writer, cell, p->width, width + 4, width + 4);
     }
 }
 
@@ -168,23 +168,23 @@ static void put_markdown(const paper *p, const es_sheet *s)
 {
     for (int64_t j = 0; j < s->count; j++) {
         const char *unit = s->units[j];
-        es_pen_put(p->pen, "| ");
-        es_lines_markdown(p->pen, s->columns[j].title);
-        es_pen_put(p->pen, *unit ? " (" : "");
-        es_lines_markdown(p->pen, unit);
-        es_pen_put(p->pen, *unit ? ") " : " ");
+        es_writer_put(p->writer, "| ");
+        es_lines_markdown(p->writer, s->columns[j].title);
+        es_writer_put(p->writer, *unit ? " (" : "");
+        es_lines_markdown(p->writer, unit);
+        es_writer_put(p->writer, *unit ? ") " : " ");
     }
-    es_pen_put(p->pen, "|\n|");
+    es_writer_put(p->writer, "|\n|");
     for (int64_t j = 0; j < s->count; j++)
-        es_pen_put(p->pen, s->columns[j].format == ES_FORMAT_TEXT ? "---|" : "--:|");
-    es_pen_put(p->pen, "\n");
+        es_writer_put(p->writer, s->columns[j].format == ES_FORMAT_TEXT ? "---|" : "--:|");
+    es_writer_put(p->writer, "\n");
     for (int64_t i = 0; i < s->rows.count; i++) {
         for (int64_t j = 0; j < s->count; j++) {
-            es_pen_put(p->pen, "| ");
-            es_lines_markdown(p->pen, es_sheet_cell(s, i, j));
-            es_pen_put(p->pen, " ");
+            es_writer_put(p->writer, "| ");
+            es_lines_markdown(p->writer, es_sheet_cell(s, i, j));
+            es_writer_put(p->writer, " ");
         }
-        es_pen_put(p->pen, "|\n");
+        es_writer_put(p->writer, "|\n");
     }
 }
 
@@ -224,7 +224,7 @@ static void put_definition(const paper *p, const es_column *c)
 static void put_foot(const paper *p, const es_sheet *s)
 {
     const char *head = p->markdown ? "- " : "  ";
-    es_pen_put(p->pen, p->markdown ? "\n" : "");
+    es_writer_put(p->writer, p->markdown ? "\n" : "");
     for (int64_t j = 0; j < s->count; j++) {
         const es_column *c = es_sheet_explained(s, j);
         if (c)
@@ -243,9 +243,9 @@ static void put_foot(const paper *p, const es_sheet *s)
 static void put_title(const paper *p, const char *title)
 {
     if (p->colour)
-        es_pen_put(p->pen, "\033[1m");
+        es_writer_put(p->writer, "\033[1m");
     put_sentence(p, p->markdown ? "### " : "", title, 2);
-    es_pen_put(p->pen, p->markdown ? "\n" : p->colour ? "\033[0m" : "");
+    es_writer_put(p->writer, p->markdown ? "\n" : p->colour ? "\033[0m" : "");
 }
 
 /* Writes one view of a table, with title and definitions. */
@@ -255,7 +255,7 @@ static es_status put_view(paper *p, const es_table *t, const es_table_view *view
     const es_status status = es_sheet_make(&s, err);
     /* a table none of whose rows was asked for says nothing */
     if (status == ES_OK && s.count > 0 && (s.rows.count > 0 || t->rows == 0)) {
-        es_pen_put(p->pen, p->first ? "" : "\n");
+        es_writer_put(p->writer, p->first ? "" : "\n");
         p->first = false;
         p->tables++;
         put_title(p, view->title);
@@ -278,9 +278,9 @@ static void put_findings(paper *p, const es_answer *a, bool lead)
     for (int64_t i = 0; i < a->findings_count; i++) {
         if (es_answer_leads(a, i) != lead)
             continue;
-        es_pen_put(p->pen, blank ? "\n" : "");
+        es_writer_put(p->writer, blank ? "\n" : "");
         put_sentence(p, "", a->findings[i], 2);
-        es_pen_put(p->pen, p->markdown ? "\n" : "");
+        es_writer_put(p->writer, p->markdown ? "\n" : "");
         p->first = blank = false;
     }
 }
@@ -293,11 +293,11 @@ static void put_waiting(const paper *p, const char *titles, int count)
         return;
     snprintf(text, sizeof text, "%d more table%s (%s)%s%s", count, count == 1 ? "" : "s", titles,
              p->opts->rest ? ": " : "", p->opts->rest ? p->opts->rest : "");
-    es_pen_put(p->pen, p->first ? "" : "\n");
+    es_writer_put(p->writer, p->first ? "" : "\n");
     put_sentence(p, "", text, 2);
 }
 
-/* Is there anything to see of it? */
+/* Returns whether the view shows a column. */
 static bool has_columns(const es_table *t, const es_table_view *view)
 {
     es_table_column c;
@@ -308,9 +308,9 @@ static bool has_columns(const es_table *t, const es_table_view *view)
 }
 
 es_status es_answer_text_view(const es_answer *a, bool markdown, const es_answer_opts *opts,
-                              es_pen *pen, es_error *err)
+                              es_writer *writer, es_error *err)
 {
-    paper p = {.pen = pen,
+    paper p = {.writer = writer,
                .opts = opts,
                .markdown = markdown,
                .colour = opts->colour && !markdown,

@@ -70,7 +70,8 @@ static inline uint64_t es_joint_of(int32_t left, int32_t right)
     return (es_token_pair(left, right) * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - ES_JOINT_BITS);
 }
 
-/*! es_bpe_joins() : may a merge join what ends with `left` to what begins with `right`? */
+/*! es_bpe_joins() : returns whether a merge may join what ends with `left` to what begins with
+ * `right`. */
 static inline bool es_bpe_joins(const es_bpe *bpe, int32_t left, int32_t right)
 {
     const uint64_t bit = es_joint_of(left, right);
@@ -102,7 +103,7 @@ es_status es_bpe_scratch(es_tokenizer *t, int64_t count, es_error *err);
 void es_bpe_put_joints(es_bpe *bpe, const char *text, size_t bytes);
 
 /*! es_bpe_put() : one merge. Those of smaller rank go first, of equal ranks the leftmost in a word.
- *  @return : ES_OK; ES_E_FORMAT (tokenizer.merge) if the vocabulary lacks a piece. */
+ *  @return : ES_OK; ES_E_FORMAT (tokenizer.merge) if a piece is not in the vocabulary. */
 es_status es_bpe_put(es_tokenizer *t, const char *path, int64_t rank, const es_merge *m,
                      es_error *err);
 

@@ -26,8 +26,8 @@ es_status es_pattern_open(const char *text, bool literal, const char *path, es_m
                           es_pattern **out, es_error *err);
 void es_pattern_close(es_pattern *pattern);
 
-/*! es_pattern_streams() : is a match the same whatever stood before its beginning? Then text that
- *  has been matched may be forgotten. */
+/*! es_pattern_streams() : returns whether a match does not depend on the text before its beginning.
+ *  Then text that has been matched may be forgotten. */
 bool es_pattern_streams(const es_pattern *pattern);
 
 /* Memory that matching needs; belongs to one thread at a time. */

@@ -346,7 +346,7 @@ static const char *wide_encoding(const unsigned char *p, size_t bytes)
     return "UTF-16";
 }
 
-/* Any bytes give tokens, so nothing but this would tell that they are nonsense. */
+/* Any bytes give tokens, so this is the only check that they are text. */
 es_status es_text_check(const void *data, size_t bytes, const char *path, es_error *err)
 {
     if (bytes == 0)

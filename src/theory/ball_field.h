@@ -62,9 +62,10 @@ es_status es_ball_predict(const es_law *law, const es_head *head, const double *
                           int64_t n_radii, es_mem_limit *budget, es_ball_constant *out,
                           es_error *err);
 
-/*! es_ball_saturated() : is n too small for the constant to show? True unless e^entropy <= 0.05 n,
- *  for Gaussian tokens e^{2 R^2 H1^2} <= 0.05 n: a sample must hold some of the tokens that make
- *  the variance. Beyond, the supremum stops growing with R: freezing, not failure. */
+/*! es_ball_saturated() : returns whether n is too small for the constant to be visible. True unless
+ *  e^entropy <= 0.05 n, for Gaussian tokens e^{2 R^2 H1^2} <= 0.05 n: a sample must hold some of
+ *  the tokens that make the variance. Beyond, the supremum stops growing with R: freezing, not
+ *  failure. */
 bool es_ball_saturated(const es_ball_constant *constant, double n);
 
 /*! es_ball_sup() : lim sqrt(n) E sup in one or two dimensions: 4096 draws of the limit field on a

@@ -400,8 +400,8 @@ void es_weights_supercritical(double alpha, double scaled, double *top, double *
 }
 
 /* The density of T is t^{A-1} (1 - (B-1)/2 t + ...), and t is about A/beta where it counts: the
- * mean of sum e^{-beta T} lacks (B-1)/2 A/beta of itself, that of sum e^{-2 beta T} half as much.
- */
+ * mean of sum e^{-beta T} is smaller by (B-1)/2 A/beta of itself, that of sum e^{-2 beta T} half as
+ * much. */
 double es_critical_needs(const es_keys *keys, double n, double beta, double share)
 {
     es_cap_exponent cap;

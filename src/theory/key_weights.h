@@ -47,9 +47,8 @@ typedef struct es_weights {
 
 /*! es_weights_exact() : for n keys and any inverse temperature beta, by quadrature. The identity is
  * (dim-1) E<output, q> = beta E sum w (1-w) (1-u^2), u = <q, k>, for uniform keys without a planted
- * one. A bound on the error comes with each number, some 3e-9 of it. 20 to 50 ms.
- * With parts whose cosine is not 1 or -1, tangential lacks the square of the mean's tangential
- * part.
+ * one. A bound on the error comes with each number, some 3e-9 of it. 20 to 50 ms. With parts whose
+ * cosine is not 1 or -1, tangential leaves out the square of the mean's tangential part.
  *  @return : ES_OK; as es_keys_check(); ES_E_RANGE unless 1 <= n <= 10^18 and 0 < beta <= 1e60;
  *  ES_E_LIMIT, ES_E_MEMORY. */
 es_status es_weights_exact(const es_keys *keys, int64_t n, double beta, es_mem_limit *budget,

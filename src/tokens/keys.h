@@ -37,7 +37,7 @@ typedef struct es_keys {
     bool planted; /* one of the n keys is q itself */
 } es_keys;
 
-/*! es_keys_check() : is this a law? O(n_parts).
+/*! es_keys_check() : fails unless this is a law. O(n_parts).
  *  @return : ES_OK; ES_E_ARGUMENT (keys.parts: parts together with `vanish`);
  *  ES_E_RANGE (keys.dim, keys.vanish, keys.weight, keys.kappa, keys.cosine), NaN included. */
 es_status es_keys_check(const es_keys *keys, es_error *err);

@@ -84,17 +84,12 @@ typedef struct es_covariance {
 es_status es_covariance_make(const es_spectrum *spectrum, es_mem_limit *budget, es_covariance *out,
                              es_error *err);
 
-/*! es_covariance_from() : makes a covariance from the symmetric part of `matrix` (d, d); B is its
- *  Cholesky factor. Negative eigenvalues down to `tolerance` count as rounding, see linalg.h; 0:
- *  64 d eps, for an f32 matrix 1e-5. O(d^3).
+/*! es_covariance_load() : makes a covariance from the symmetric part of a matrix (d, d) in an .npy
+ *  file; B is its Cholesky factor. Negative eigenvalues down to `tolerance` count as rounding, see
+ *  linalg.h; 0: 64 d eps, for an f32 matrix 1e-5. O(d^3). err->file names the file.
  *  @return : as es_chol_factor(): ES_E_NUMERIC if it is not symmetric, or indefinite beyond
- *  rounding; ES_E_SHAPE if not square; ES_E_NONFINITE; ... */
-es_status es_covariance_from(const es_view *matrix, double tolerance, es_mem_limit *budget,
-                             es_covariance *out, es_error *err);
-
-/*! es_covariance_load() : the same, from an .npy file of two dimensions; err->file names it.
- *  @return : also what es_npy_load() returns; ES_E_SHAPE (spectrum.rank) if it has not two
- *  dimensions. */
+ *  rounding; ES_E_SHAPE if not square; ES_E_NONFINITE; also what es_npy_load() returns; ES_E_SHAPE
+ * (spectrum.rank) if it has not two dimensions. */
 es_status es_covariance_load(const char *path, double tolerance, es_mem_limit *budget,
                              es_covariance *out, es_error *err);
 

@@ -316,7 +316,8 @@ static es_status adopt(const es_view *m, double tolerance, es_covariance *c, es_
     return find_values(c, err);
 }
 
-es_status es_covariance_from(const es_view *matrix, double tolerance, es_mem_limit *budget,
+/* Makes a covariance from the symmetric part of `matrix` (d, d). */
+static es_status from_matrix(const es_view *matrix, double tolerance, es_mem_limit *budget,
                              es_covariance *out, es_error *err)
 {
     *out = (es_covariance){0};
@@ -338,7 +339,7 @@ static es_status from_array(const es_array *array, double tolerance, es_mem_limi
         return es_fail(err, ES_E_SHAPE, "spectrum.rank", "a covariance is a matrix",
                        "an array of %d dimensions", array->rank);
     ES_TRY(es_array_view(array, 0, &matrix, err));
-    return es_covariance_from(&matrix, tolerance, budget, out, err);
+    return from_matrix(&matrix, tolerance, budget, out, err);
 }
 
 es_status es_covariance_load(const char *path, double tolerance, es_mem_limit *budget,

@@ -93,7 +93,7 @@ static es_status draw(const es_source *s, const es_address *first, int64_t count
     return ES_OK;
 }
 
-/* May these rows be asked for? All reasons to refuse but a lack of memory. */
+/* Fails unless these rows can be drawn, for any reason but a lack of memory. */
 static es_status check(const es_sampler *sampler, const es_address *first, int64_t count,
                        es_error *err)
 {

@@ -10,7 +10,7 @@
  *     es_address at = {.seed = 7, .experiment = ES_EXPERIMENT_FREE, .cell = 12};
  *     es_tokens_fill(&law, &at, n, NULL, x, &err);       tokens 0 .. n-1 of cell 12, (n, d)
  *
- * Those who stream prepare the law once and then ask for rows as they need them:
+ * To stream, prepare the law once and then ask for rows as needed:
  *
  *     es_sampler *sampler;
  *     es_sampler_new(&law, budget, &sampler, &err);

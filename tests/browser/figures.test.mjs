@@ -127,14 +127,14 @@ test("budget: every verified point is on the frontier, and every head on the map
   const { allocations, frontier, heads, layers, positions } = await tablesOf(page, "budget");
   await unfold(page);
   const figure = (title) => page.locator("figure.figure", { hasText: title }).first();
-  assert.equal(allocations.shown, 4 * 3); // ways to share out, shares of the keys
-  assert.equal(await marksOf(figure("All ways to share out")), allocations.shown);
+  assert.equal(allocations.shown, 4 * 3); // allocations, shares of the keys
+  assert.equal(await marksOf(figure("All allocations")), allocations.shown);
   assert.equal(await marksOf(figure("Frontier: error of")), 2 * 3); // ours and the best single setting, shares of the keys
   const lines = await figure("Frontier: error of").locator('.mark-text[class*="names"] text').allTextContents();
   assert.deepEqual(lines.sort(), ["best single setting", "limit", "ours"]);
   const names = new Set(frontier.columns.by);
   assert.ok(names.has("limit") && names.size > 4);
-  for (const name of names) if (name !== "all policies") await figure("All ways to share out").getByText(name).first().waitFor();
+  for (const name of names) if (name !== "all policies") await figure("All allocations").getByText(name).first().waitFor();
   assert.equal(await marksOf(figure("Keys that each head keeps"), "cells"), heads.shown);
   assert.equal(await marksOf(figure("against what they need")), heads.shown);
   assert.equal(await marksOf(figure("Error of each layer")), layers.shown);

@@ -198,7 +198,7 @@ static void check_slowest(const double needs[4], const double thin[4], const cha
         row->tokens_for_tenth = (es_measured){needs[i], 70.0};
         row->thin = thin[i];
     }
-    assert_ok(probe_tell_heads(&job, heads, classes, answer, &err));
+    assert_ok(probe_add_head_findings(&job, heads, classes, answer, &err));
     assert_string_equal(es_answer_finding(answer, 0),
                         "Of 4 heads at n = 1000, 1 is averaging, 1 selective, 1 single-key and 1 "
                         "undecided (95 % intervals of ESS over 8 draws).");

@@ -11,7 +11,7 @@
 #include <esscher/report.h>
 #include <esscher/run.h>
 
-#include "report/book.h"
+#include "report/page_run.h"
 
 static char run_path[512], page_path[512];
 static char *page; /* what was read last */
@@ -468,19 +468,19 @@ static void a_choice_of_rows_has_the_first_the_last_and_not_too_many(void **stat
     (void)state;
     for (int64_t rows = 0; rows < 300; rows++)
         for (int64_t most = 2; most < 40; most++) {
-            const es_book_pick pick = es_book_pick_rows(rows, most);
+            const es_page_run_pick pick = es_page_run_pick_rows(rows, most);
             assert_at_most(pick.count, (rows < most ? rows : most));
             assert_int_equal(pick.count == rows, pick.stride == 1 || rows <= 2);
             for (int64_t i = 0; i < pick.count; i++) {
-                const int64_t row = es_book_row(&pick, i);
+                const int64_t row = es_page_run_row(&pick, i);
                 assert_below(row, rows);
                 if (i == 0)
                     assert_equals(row, 0);
                 else
-                    assert_above(row, es_book_row(&pick, i - 1));
+                    assert_above(row, es_page_run_row(&pick, i - 1));
             }
             if (rows > 0)
-                assert_int_equal(es_book_row(&pick, pick.count - 1), rows - 1);
+                assert_int_equal(es_page_run_row(&pick, pick.count - 1), rows - 1);
         }
 }
 

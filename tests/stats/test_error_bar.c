@@ -51,7 +51,7 @@ static void add_context(const float *x, int64_t n, double r, int64_t block, cove
                                .block_powers = powers};
     assert_ok(es_attend(&vq, &vx, &vx, &opts, &out, &err));
     const es_error_bar bar = es_error_bar_of(powers, n, entropy);
-    sum->told += bar.told / (double)CONTEXTS;
+    sum->told += bar.valid / (double)CONTEXTS;
     sum->independent += spread2 / (1.0 - squares) / CONTEXTS;
     for (int c = 0; c < D; c++) {
         const double off = o[c] - q[c], se = sqrt(bar.factor * s[c]);
@@ -144,17 +144,17 @@ static void equal_blocks_are_the_textbook(void **state)
         const es_error_bar bar = es_error_bar_of(powers, 1000, log(1000.0));
         assert_near(bar.factor, g / (g - 1.0), 1e-12);
         assert_near(bar.freedom, g - 1.0, 1e-12);
-        assert_int_equal(bar.told, G >= 5);
+        assert_int_equal(bar.valid, G >= 5);
     }
     assert_near(es_error_bar_of((double[]){0.5, 0.25, 0.125}, 9, 2.0).t, 12.7062047361747, 1e-9);
     const es_error_bar none = es_error_bar_of((double[]){1.0, 1.0, 1.0}, 1000, 0.0);
     assert_nan(none.factor);
     assert_nan(none.t);
-    assert_false(none.told);
+    assert_false(none.valid);
     assert_equals(none.freedom, 0.0);
     const double even[3] = {1e-2, 1e-4, 1e-6};
-    assert_true(es_error_bar_of(even, 10000, 0.76 * log(1e4)).told);
-    assert_false(es_error_bar_of(even, 10000, 0.74 * log(1e4)).told);
+    assert_true(es_error_bar_of(even, 10000, 0.76 * log(1e4)).valid);
+    assert_false(es_error_bar_of(even, 10000, 0.74 * log(1e4)).valid);
 }
 
 TEST_FILE(error_bar)

@@ -12,9 +12,9 @@ const Z = 2; // standard errors to either side
 // ---- frontiers ----
 
 const LIMIT = "limit";
-const OURS = "all policies"; // in the frontier's table: what `ours` is among ways to share out
+const OURS = "all policies"; // in the frontier's table: what `ours` is among allocations
 const limit = { name: LIMIT, colour: 7, dash: [6, 4] };
-const COLOURS = [4, 5, 6]; // of policies; ways to share out have the first four
+const COLOURS = [4, 5, 6]; // of policies; allocations have the first four
 const DASHES = [
   [7, 3],
   [2, 2],
@@ -52,10 +52,10 @@ const kinds = [
 const byShare = (rows, key) =>
   rows.filter((r) => isNumber(r[key])).sort((a, b) => a.asked - b.asked);
 
-// Predicted lines and verified points of one way to share out.
+// Predicted lines and verified points of one allocation.
 function wayLayers(rows, { measured, predicted, axis }, bytes) {
   const tip = (r) => [
-    ["shared out", r.allocation],
+    ["allocation", r.allocation],
     ["share kept", show(r.ratio)],
     ...(isNumber(bytes) ? [["cache, MB", show((r.ratio * bytes) / 1e6)]] : []),
     [`${axis}, predicted`, show(r[predicted])],
@@ -90,7 +90,7 @@ function frontierOf(kind, ways, points, bytes) {
   const of = (name) => points.filter((r) => r.by === name);
   const tried = ways.some((r) => isNumber(r[kind.measured]));
   return {
-    title: `All ways to share out: ${kind.name}`,
+    title: `All allocations: ${kind.name}`,
     caption:
       `${kind.words} ${tried ? "Points with two standard errors: verified on text that the plan was not made from. " : ""}` +
       "Full lines: predicted, each head with its best policy. Dashed in colours: ours, with one policy, or one pair of types, for all heads." +
@@ -162,7 +162,7 @@ function frontiers(ways = [], points = [], plan) {
   return there.length
     ? [
         { open: true, label: "Frontier:", options: choice(shortFrontier) },
-        { label: "All ways to share out:", options: choice(frontierOf) },
+        { label: "All allocations:", options: choice(frontierOf) },
       ]
     : [];
 }
@@ -212,7 +212,7 @@ const maps = [
     key: "need",
     log: true,
     title: "Keys that hold 95 % of the weight",
-    words: () => "Mean over queries: what a head would need, if it could be told which they are.",
+    words: () => "Mean over queries: what a head would need if it knew which they are.",
     short: "keys",
   },
   {
@@ -313,7 +313,7 @@ const unitFacts = [
   { key: "bytes", title: "bytes" },
 ];
 
-// Policies share first letters: two tell them apart.
+// Policies share first letters: two distinguish them.
 const twoLetters = (policy) => (policy ?? "").slice(0, 2);
 const WIDE = 8; // key-value heads of a layer, at most, whose cells have space for number types
 

@@ -23,7 +23,7 @@ const quantities = [
     title: "tokens for 10 %",
     sign: "tokens_for_tenth_sign",
     log: true,
-    caption: "From so many keys on, outputs are within a tenth of their spread of the limit; >: at least.",
+    caption: "The number of keys from which on outputs are within a tenth of their spread of the limit; >: at least.",
   },
   {
     key: "effective_context",

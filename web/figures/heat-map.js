@@ -11,7 +11,7 @@ const short = (v) => (isNumber(v) ? show(v < 10 ? Number(v.toPrecision(2)) : Mat
 const isWord = (v) => typeof v === "string" && v !== "";
 
 // x, y, value: {key, title}; pick: from a row to {at, pick}, its place and what a click on its cell picks.
-// domain: where colours begin and end. Nothing is drawn where a table lacks one of them.
+// domain: where colours begin and end. Nothing is drawn where one of them is not in the table.
 // value.sign: the column that says of which numbers the value is a bound only (">"), and where any will do ("any").
 // value.letter: instead, a column of letters to stand in the cells. `more` may be words. value.log: colours by logarithm.
 // value.classes: colours by a row's `class` instead, the value standing in the cell.

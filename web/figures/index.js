@@ -2,7 +2,7 @@
 // index.js : which command has which figures. A file here exports a function from a run to its figures (chart.js says
 // what a figure is; choice.js, how several share a place); a command without one still has its tables.
 //
-// run: {command, answer, params, tables}; a table is an array of rows, and run.tables lacks those the run lacks.
+// run: {command, answer, params, tables}; a table is an array of rows, and run.tables has only those of the run.
 import { ball } from "./ball.js";
 import { budget } from "./budget.js";
 import { claims } from "./claims.js";

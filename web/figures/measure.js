@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// measure.js : what the heads of a dump do with their keys, and how far somebody's output is from theirs.
+// measure.js : what the heads of a dump do with their keys, and how far a given output is from theirs.
 import { curves } from "./curves.js";
 import { highest, isNumber, lowest, show } from "../tables.js";
 

@@ -58,7 +58,7 @@ const quantities = [
     log: true,
     sign: "tokens_for_tenth_sign",
     title: "tokens for 10 %",
-    caption: "From so many tokens on, single outputs are within a tenth of their spread, by the weights on the pool.",
+    caption: "The number of tokens from which on single outputs are within a tenth of their spread, by the weights on the pool.",
   },
 ];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// sink.js : how much weight a key takes that everybody looks at, against its score.
+// sink.js : weight of a sink token against its score.
 import { groupBy, isNumber, show } from "../tables.js";
 import { curves } from "./curves.js";
 

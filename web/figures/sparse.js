@@ -107,7 +107,7 @@ function curvesOf(name, rows) {
   return {
     title: `Errors of ${name}`,
     caption:
-      "Root mean square error of the output when so many keys are kept, in spreads of the values around it, with two " +
+      "Root mean square error of the output against the number of keys kept, in spreads of the values around it, with two " +
       "standard errors over contexts or queries. Grey: the smallest of unbiased policies that keep keys " +
       "independently, to first order; a biased policy may be below it.",
     table: "rows",

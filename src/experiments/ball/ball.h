@@ -70,10 +70,10 @@ es_status es_ball_new(const es_ball_spec *spec, es_ball **out, es_error *err);
 void es_ball_free(es_ball *ball);
 
 /*! es_ball_replicates() : replicates first .. first+count-1 into out (count, n_sizes, n_radii),
- *  shared out to the threads of spec->exec. A replicate is a pure function of (seed, its number):
+ *  divided among the threads of spec->exec. A replicate is a pure function of (seed, its number):
  *  tokens stand at experiment ES_BALL_TOKENS, cell = replicate. An evaluation of the error and its
  *  gradient costs about 8 n dim operations and n exponentials; a supremum takes 50 (dim 1) to 400
- * (dim 20).
+ *  (dim 20).
  *  @return : ES_OK; ES_E_ARGUMENT, ES_E_RANGE for numbers below 0; ES_E_LIMIT, ES_E_MEMORY;
  *  ES_E_INTERRUPTED; as es_sampler_rows() and es_limit_log_mgf(). */
 es_status es_ball_replicates(const es_ball *ball, int64_t first, int64_t count, es_ball_cell *out,

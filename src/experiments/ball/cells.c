@@ -59,7 +59,7 @@ static es_status check(const es_ball_spec *spec, es_error *err)
     return es_head_write(spec->head, spec->law->dim, NULL, NULL, err);
 }
 
-/* Does K stay finite for tilts Mx, |x| <= R? Laws with an edge, Laplace's for one, need size
+/* Fails unless K is finite for tilts Mx, |x| <= R. Laws with an edge, Laplace's for one, need size
  * |(B'Mx)_i| below it, and the largest value on the ball is R times the norm of row i. */
 static es_status check_reach(const es_law *law, const double *M, double R, es_mem_limit *budget,
                              es_error *err)

@@ -74,12 +74,12 @@ typedef struct es_curves {
     double *group; /* (L, kv, n_policies, n_keys) of the sum over a group's heads, E|sum Wo_h (y_S -
                       y)|^2: their errors add up, as they miss the same keys. Where chance decides,
                       the sum of `risk` times a ratio of first order. NaN as in risk */
-    double *risk;  /* (L, h, n_policies, n_keys); NaN: not looked at, because the policy leaves keys
-                      to chance, whose integral is dear and smooth: every other number of keys is,
-                      and the first and the last */
-    double *limit; /* (L, h, n_keys) of keys kept independently, first order (policy_risk.h); of a
-                      group's heads their parts of what is least in sum */
-    double *facts; /* (L, h, ES_FACTS) */
+    double *risk; /* (L, h, n_policies, n_keys); NaN: not computed. The risk of a policy with random
+                     keys is an expensive and smooth integral, so it is computed at every other
+                     number of keys, the first and the last included */
+    double *limit;   /* (L, h, n_keys) of keys kept independently, first order (policy_risk.h); of a
+                        group's heads their parts of what is least in sum */
+    double *facts;   /* (L, h, ES_FACTS) */
     double *spread2; /* (L) of the layer's attention output, after Wo: mean |a - mean a|^2 */
 } es_curves;
 

@@ -14,7 +14,8 @@ const char *const budget_modes[] = {"prompt", "decode", "ideal", "none", NULL};
 const char *const budget_granularities[] = {"head", "layer", "model", NULL};
 const char *const budget_dtypes[] = {"f16", "bf16", "f32", "f64", "int8", "int4", NULL};
 
-int64_t budget_dtype_bits(int dtype)
+/* Returns the bits of a number of --cache-dtype. */
+static int64_t dtype_bits(int dtype)
 {
     static const int64_t bits[] = {16, 16, 32, 64, 8, 4};
     return bits[dtype];
@@ -256,7 +257,7 @@ es_status budget_read_candidates(es_job *job, es_error *err)
 {
     budget_params *p = job->params;
     budget_state *s = job->state;
-    const double bits = (double)budget_dtype_bits(p->cache);
+    const double bits = (double)dtype_bits(p->cache);
     s->mode = p->evict >= 0         ? (budget_mode)p->evict
               : s->config->predicts ? BUDGET_PROMPT
                                     : BUDGET_IDEAL;

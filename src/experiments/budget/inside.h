@@ -58,14 +58,12 @@ typedef struct es_wo_sum {
 } es_wo_sum;
 
 /*! es_wo_sum_new() : allocates sums for a block in the arena. es_wo_sum_add() : adds a head of
- * a layer; head 0 starts a new sum, and the last head completes it. es_wo_sum_spread2() : mean |a -
- * mean a|^2. es_wo_sum_apart2() : mean |a - b|^2. es_wo_sum_bytes() :
- * memory of `late` positions. */
+ *  a layer; head 0 starts a new sum, and the last head completes it. es_wo_sum_spread2() : mean
+ *  |a - mean a|^2. es_wo_sum_bytes() : memory of `late` positions. */
 es_status es_wo_sum_new(const es_token_block *block, es_arena *arena, es_wo_sum *out,
                         es_error *err);
 void es_wo_sum_add(es_wo_sum *sum, const es_model_seen *seen);
 double es_wo_sum_spread2(const es_wo_sum *sum);
-double es_wo_sum_apart2(const es_wo_sum *a, const es_wo_sum *b);
 double es_wo_sum_bytes(const es_model_config *config, int64_t late);
 
 /* ---- budget/group.c ---- */

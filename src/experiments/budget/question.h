@@ -95,7 +95,7 @@ typedef struct budget_setting {
     double ratio; /* of the cost of all keys; 0: as much as the plan costs */
 } budget_setting;
 
-/* What a unit may keep, apart from the number of keys. */
+/* A setting of a unit, apart from the number of keys. */
 typedef struct budget_candidate {
     es_cache_unit unit; /* of a cache; evict.keys is not set */
     double bytes;       /* of one key and its value */
@@ -125,7 +125,7 @@ typedef struct budget_grid {
     int64_t n_options;
 } budget_grid;
 
-/* What the options make, and what cells share. */
+/* The state of the study. */
 typedef struct budget_state {
     es_model *model;
     const es_model_config *config;
@@ -513,6 +513,5 @@ void budget_add_cautions(const es_job *job, const budget_context *k, es_answer *
 void budget_eviction_note(const es_job *job, const budget_context *k, char out[ES_PLAN_NOTE]);
 
 extern const char *const budget_dtypes[];
-int64_t budget_dtype_bits(int dtype);
 
 #endif

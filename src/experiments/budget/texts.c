@@ -143,7 +143,7 @@ static es_status choose_sizes(es_job *job, es_error *err)
                                     !(p->verify.count || p->tasks)}};
     const es_sizing sizing = {sizes, SIZES, steps, sizeof steps / sizeof *steps, work_of, job};
     es_sizes_fit(&sizing);
-    es_sizes_tell(&sizing, job->answer);
+    es_sizes_add_finding(&sizing, job->answer);
     if (sizes[CONTEXT].value < s->config->positions)
         p->context = sizes[CONTEXT].value;
     p->blocks = sizes[BLOCKS].value;

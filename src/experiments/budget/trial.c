@@ -75,7 +75,8 @@ double es_wo_sum_spread2(const es_wo_sum *s)
     return spread2_of(s->rows, s->n - s->from, es_model_config_of(s->model)->hidden);
 }
 
-double es_wo_sum_apart2(const es_wo_sum *a, const es_wo_sum *b)
+/* Returns the mean |a - b|^2. */
+static double apart2_of(const es_wo_sum *a, const es_wo_sum *b)
 {
     const int64_t rows = a->n - a->from, count = rows * es_model_config_of(a->model)->hidden;
     double sum = 0.0;
@@ -195,7 +196,7 @@ static void read_spreads(const work *w, double *spread2)
 
 /* ---- runs ---- */
 
-/* What is recorded of a run while it goes on. */
+/* Sums that a run collects. */
 typedef struct listener {
     work *w;
     es_wo_sum *sum; /* attention output of `layer`; NULL: of none */
@@ -414,7 +415,7 @@ static es_status thin_layer(work *w, int64_t layer, es_gain *out, es_error *err)
     ES_TRY(run_layer(w, layer, 0, err));
     want_ends(w, 1, &b, &visit);
     ES_TRY(run(w, &b, ES_BUDGET_GAINS, err));
-    out->own2 = es_wo_sum_apart2(&w->sum[0], &w->sum[1]);
+    out->own2 = apart2_of(&w->sum[0], &w->sum[1]);
     out->loss = w->tokens ? mean_late(w, w->kl) : loss_of(w);
     return ES_OK;
 }
@@ -460,7 +461,7 @@ static es_status try_all(work *w, const es_plan_trial *out, es_error *err)
         ES_TRY(run_layer(w, l, 0, err));
         ES_TRY(run_layer(w, l, 1, err));
         out->out2[l] = es_wo_sum_spread2(&w->sum[0]);
-        out->own2[l] = es_wo_sum_apart2(&w->sum[0], &w->sum[1]);
+        out->own2[l] = apart2_of(&w->sum[0], &w->sum[1]);
     }
     return ES_OK;
 }

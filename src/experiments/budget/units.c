@@ -91,7 +91,7 @@ es_status budget_put_units(const es_job *job, const budget_context *k, es_answer
 
 /* ---- granularity ---- */
 
-/* What engines of one kind could do with as much as the plan costs. */
+/* The prediction at the plan's cost for engines of one granularity. */
 typedef struct granularity_row {
     const char *granularity;
     int64_t round;

@@ -7,7 +7,7 @@
 #include "experiments/claims/claim_kit.h"
 #include "theory/theory.h"
 
-/* What is said of a check at the paper's sizes. */
+/* The text about a check at the paper's sizes. */
 #define FEWER                                                                                      \
     "At paper effort n is the paper's 1e3 to 3e4, with fewer replicates than its 200: that "       \
     "widens errors and biases nothing"

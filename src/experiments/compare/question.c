@@ -273,7 +273,7 @@ static es_status add_quantities(const es_job *job, es_answer *answer, es_error *
 }
 
 /* Adds the findings how many numbers differ, and which differs most. */
-static void tell_differences(const es_job *job, es_answer *answer)
+static void report_differences(const es_job *job, es_answer *answer)
 {
     const compare_params *p = job->params;
     const compare_state *s = job->state;
@@ -316,7 +316,7 @@ static bool asked_alike(const compare_state *s, const char *key)
 }
 
 /* What the errors do not cover. */
-static void tell_parameters(const es_job *job, int64_t different, es_answer *answer)
+static void report_parameters(const es_job *job, int64_t different, es_answer *answer)
 {
     const compare_state *s = job->state;
     const char *seed = param_of(s->sides[0].run, "seed");
@@ -339,16 +339,16 @@ static void tell_parameters(const es_job *job, int64_t different, es_answer *ans
     if (different && !asked_alike(s, "n"))
         es_answer_add_finding(answer,
                               "Caution: the sizes n differ. Rows at one n are compared with each "
-                              "other, but what is said of the largest n is about different n.");
+                              "other, but findings about the largest n are about different n.");
 }
 
 /* Matches rows, tests all pairs and fills the tables. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     ES_TRY(es_run_pairs(job, err));
-    tell_differences(job, answer);
+    report_differences(job, answer);
     const int64_t different = add_parameters(job, answer);
-    tell_parameters(job, different, answer);
+    report_parameters(job, different, answer);
     ES_TRY(add_quantities(job, answer, err));
     ES_TRY(add_differences(job, answer, err));
     return ES_OK;

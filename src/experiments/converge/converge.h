@@ -128,11 +128,6 @@ void es_converge_limit_size(const es_converge_limit *limit, int64_t s, double *r
 es_status es_converge_replicate(const es_converge_spec *spec, const es_converge_limit *limit,
                                 int64_t replicate, es_converge_cell *out, es_error *err);
 
-/*! es_converge_gather() : copies error `which` at one scale from cells (replicates, scales, sizes)
- * into the series `to`. */
-void es_converge_gather(const es_converge_spec *spec, const es_converge_cell *cells, int64_t scale,
-                        converge_error which, es_series *to);
-
 /* ---- without a limit: growth_cells.c ----
  * Student's t has no exponential moments. Laws with exponential tails (Laplace, logistic) have none
  * beyond an edge, and some of their tokens are queries beyond it. Attention over such tokens does

@@ -275,8 +275,9 @@ static double error_of(const es_converge_cell *cell, converge_error which)
     return errors[which];
 }
 
-void es_converge_gather(const es_converge_spec *spec, const es_converge_cell *cells, int64_t scale,
-                        converge_error which, es_series *to)
+/* Copies error `which` at one scale from cells (replicates, scales, sizes) into the series. */
+static void gather(const es_converge_spec *spec, const es_converge_cell *cells, int64_t scale,
+                   converge_error which, es_series *to)
 {
     const int64_t sizes = spec->n_sizes, all = spec->n_scales * sizes;
     for (int64_t i = 0; i < sizes; i++) {
@@ -341,7 +342,7 @@ static void put_rate(es_table *fits, rate_stats *out, const es_series *s)
     out->p = s->rate.power_p;
 }
 
-/* Fits all points, as one would who takes the reference sample for the limit. */
+/* Fits all points, as if the reference sample were the limit. */
 static es_status fit_reference(reference_row *out, es_series *s, converge_error which,
                                es_error *err)
 {
@@ -355,7 +356,7 @@ static es_status fit_reference(reference_row *out, es_series *s, converge_error 
 static es_status summarise_error(summary_ctx *m, int64_t scale, converge_error which, es_error *err)
 {
     es_series *s = &m->of[which];
-    es_converge_gather(&m->s->spec, es_job_cell(m->job, 0, 0), scale, which, s);
+    gather(&m->s->spec, es_job_cell(m->job, 0, 0), scale, which, s);
     for (int64_t i = 0; i < s->points; i++)
         s->flags[i] = 0;
     if (m->reference)

@@ -9,8 +9,8 @@
  *   3  the layer as it is, from the full model's state plus noise like d_l, plus d_l made small,
  *      plus d_l: its gains
  *
- * The last two tell how an error that really came differs from noise: it may lie in directions that
- * tokens share (along) or be too large for a linear answer (far). */
+ * The last two show how the actual error differs from noise: it may lie in directions that tokens
+ * share (along) or be too large for a linear response (far). */
 #include "experiments/depth/depth.h"
 
 #include <math.h>

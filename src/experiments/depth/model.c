@@ -122,7 +122,7 @@ static es_status choose_sizes(es_job *job, const es_blocks_spec *spec, es_error 
     const es_sizing sizing = {sizes, SIZES, steps, sizeof steps / sizeof *steps, work_of, job};
     ES_TRY(depth_make_settings(job, usual, err));
     es_sizes_fit(&sizing);
-    es_sizes_tell(&sizing, job->answer);
+    es_sizes_add_finding(&sizing, job->answer);
     p->length = sizes[LENGTH].value;
     p->blocks = sizes[BLOCKS].value;
     return ES_OK;
@@ -545,7 +545,7 @@ static const char *say_mode(const es_job *job)
                                                : "";
 }
 
-/* Reports where keys are dropped, and what the errors do not tell. */
+/* Reports where keys are dropped, and what the errors do not show. */
 static void report_setting(const es_job *job, es_answer *a)
 {
     const depth_params *p = job->params;

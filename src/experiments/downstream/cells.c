@@ -28,7 +28,8 @@ int64_t es_thinning_keys(const es_thinning *thinning, int64_t n)
     return keys < 1 ? 1 : keys > n ? n : keys;
 }
 
-es_cache_setting es_thinning_cache(const es_thinning *t, int64_t n)
+/* Returns what the cache does to a text of n tokens: its prompt and keys. */
+static es_cache_setting cache_of(const es_thinning *t, int64_t n)
 {
     es_cache_setting out = *t->cache;
     if (t->half)
@@ -81,7 +82,7 @@ static es_status slice_new(slice *s, es_error *err)
 static es_status give_cache(slice *s, int64_t i, const es_exec *exec, es_error *err)
 {
     es_model_block *b = &s->blocks[i];
-    const es_cache_setting setting = es_thinning_cache(s->thinning, b->n);
+    const es_cache_setting setting = cache_of(s->thinning, b->n);
     b->cache = &s->caches[i];
     b->kept = s->kept + i * s->heads;
     return es_cache_build(&setting, s->d->model, s->thinning->layer, b->ids, b->n, exec, &s->arena,
@@ -281,7 +282,7 @@ static es_status walk_texts(walk *w, const es_exec *exec, es_error *err)
         }
         ES_TRY(es_model_forward(w->d->model, w->blocks, w->held, &quiet, err));
         ES_TRY(es_parallel_run(&quiet, L, add_layer, w, err));
-        ES_TRY(es_lab_tell(exec, first + w->held, t->count, err));
+        ES_TRY(es_lab_report_progress(exec, first + w->held, t->count, err));
     }
     return ES_OK;
 }

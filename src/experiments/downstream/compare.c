@@ -272,16 +272,17 @@ void downstream_fill_asked(const es_job *job, int64_t setting, es_table *table,
         out->keys_asked = t->spec.keys;
 }
 
-es_status downstream_correct(es_job *job, double *const *p, int64_t count, es_error *err)
+es_status downstream_correct(es_job *job, void *rows, size_t size, size_t member, int64_t count,
+                             es_error *err)
 {
-    double *corrected;
-    ES_TRY(ES_JOB_NEW(job, corrected, count, err));
+    double *p;
+    ES_TRY(ES_JOB_NEW(job, p, count, err));
     for (int64_t i = 0; i < count; i++)
-        corrected[i] = *p[i];
-    ES_TRY(es_holm(corrected, count, corrected, err));
+        p[i] = *(const double *)((const char *)rows + (size_t)i * size + member);
+    ES_TRY(es_holm(p, count, p, err));
     for (int64_t i = 0; i < count; i++)
-        if (!isnan(corrected[i]))
-            *p[i] = corrected[i];
+        if (!isnan(p[i]))
+            *(double *)((char *)rows + (size_t)i * size + member) = p[i];
     return ES_OK;
 }
 

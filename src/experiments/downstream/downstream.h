@@ -55,9 +55,6 @@ typedef struct es_thinning {
  *  say. */
 int64_t es_thinning_keys(const es_thinning *thinning, int64_t n);
 
-/*! es_thinning_cache() : returns what the cache does to a text of n tokens: its prompt and keys. */
-es_cache_setting es_thinning_cache(const es_thinning *thinning, int64_t n);
-
 /*! es_downstream_outputs() : numbers of one text's answer: labels, or H. */
 int64_t es_downstream_outputs(const es_downstream *d);
 
@@ -158,9 +155,6 @@ typedef struct downstream_state {
     int64_t *neighbours; /* (count) of embeddings: the full model's, for the summary */
 } downstream_state;
 
-/*! downstream_in_scope() : may this head be thinned? */
-bool downstream_in_scope(const downstream_state *s, int64_t head);
-
 /*! downstream_of_cell() : the setting that a cell of the stage of answers belongs to. */
 const downstream_setting *downstream_of_cell(const downstream_state *s, int64_t cell);
 
@@ -242,9 +236,12 @@ double downstream_keys(const es_job *job, int64_t setting);
 void downstream_fill_asked(const es_job *job, int64_t setting, es_table *table,
                            downstream_asked *out);
 
-/*! downstream_correct() : corrects the p-values that p (count) point to for their number, by Holm
- *  (multiple.h); NaN stays. */
-es_status downstream_correct(es_job *job, double *const *p, int64_t count, es_error *err);
+/*! downstream_correct() : corrects the p-values of rows (count) of `size` bytes each, at offset
+ *  `member`, for their number, by Holm (multiple.h); NaN stays. */
+es_status downstream_correct(es_job *job, void *rows, size_t size, size_t member, int64_t count,
+                             es_error *err);
+#define DOWNSTREAM_CORRECT(job, rows, type, member, count, err)                                    \
+    downstream_correct(job, rows, sizeof(type), offsetof(type, member), count, err)
 
 /*! downstream_say_row() : "top at 1/8 of the keys", for findings; downstream_say_keep() : its
  * second half. downstream_word() : "bigbird+inverse", "plan p.json", "h2o in q4_0", as in
@@ -254,7 +251,7 @@ const char *downstream_say_row(const downstream_state *s, int64_t row, char out[
 const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_SIZE]);
 const char *downstream_word(const downstream_state *s, int64_t row, char out[DOWNSTREAM_SIZE]);
 
-/*! downstream_only_rounds() : does it round keys and values and drop none? */
+/*! downstream_only_rounds() : returns whether it rounds keys and values and drops none. */
 static inline bool downstream_only_rounds(const es_thinning *t)
 {
     return t->cache && !t->cache->unit.evict.policy;

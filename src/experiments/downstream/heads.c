@@ -129,7 +129,7 @@ static es_status add_ranks(es_job *job, int64_t r, const head_costs *x, es_table
 }
 
 /* Adds the finding whether a head's horizon predicts the cost of thinning it. */
-static void tell_ranks(const es_job *job, int64_t r, const rank_row *x, es_answer *a)
+static void report_ranks(const es_job *job, int64_t r, const rank_row *x, es_answer *a)
 {
     const downstream_state *s = job->state;
     char where[DOWNSTREAM_SIZE], inside[ES_SAY_SIZE] = "";
@@ -152,21 +152,16 @@ es_status downstream_put_heads(es_job *job, es_answer *answer, es_error *err)
     es_table *ranks = es_answer_table(answer, &ranks_table); /* shown before the heads */
     es_table *t = es_answer_table(answer, &heads_table);
     head_costs x;
-    double **p;
     ES_TRY(ES_JOB_NEW(job, x.horizon, s->in_scope, err));
     ES_TRY(ES_JOB_NEW(job, x.cost, s->in_scope, err));
     ES_TRY(ES_JOB_NEW(job, x.layer, s->in_scope, err));
     ES_TRY(ES_JOB_NEW(job, x.texts, s->count, err));
-    ES_TRY(ES_JOB_NEW(job, p, count, err));
     for (int64_t r = 0; r < s->n_rows; r++) {
         ES_TRY(add_heads(job, r, &x, t, err));
         ES_TRY(add_ranks(job, r, &x, ranks, err));
     }
     if (s->n_rows)
-        tell_ranks(job, downstream_middle(s), es_rows(ranks, rank_row) + downstream_middle(s),
-                   answer);
-    head_row *rows = es_rows(t, head_row);
-    for (int64_t i = 0; i < count; i++)
-        p[i] = &rows[i].cost.lost_p;
-    return downstream_correct(job, p, count, err);
+        report_ranks(job, downstream_middle(s), es_rows(ranks, rank_row) + downstream_middle(s),
+                     answer);
+    return DOWNSTREAM_CORRECT(job, es_rows(t, head_row), head_row, cost.lost_p, count, err);
 }

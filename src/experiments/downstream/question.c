@@ -151,7 +151,8 @@ static es_status open_texts(es_job *job, const downstream_params *p, downstream_
 
 /* ---- settings ---- */
 
-bool downstream_in_scope(const downstream_state *s, int64_t head)
+/* Returns whether the head may be thinned. */
+static bool in_scope(const downstream_state *s, int64_t head)
 {
     return s->only < 0 || head / s->config->heads == s->only;
 }
@@ -267,7 +268,7 @@ static es_status make_settings(es_job *job, const downstream_params *p, downstre
             add_setting(p->draws, r, t, -1, s);
     for (int64_t r = 0; p->ablate && r < s->n_rows; r++)
         for (int64_t h = 0; h < s->heads; h++)
-            if (downstream_in_scope(s, h))
+            if (in_scope(s, h))
                 add_setting(p->draws, r, -1, h, s);
     return ES_OK;
 }
@@ -280,10 +281,10 @@ void downstream_stratum(const downstream_state *s, const double *horizons, int *
     for (int64_t h = 0; h < s->heads; h++) {
         int64_t before = 0;
         strata[h] = -1;
-        if (!downstream_in_scope(s, h))
+        if (!in_scope(s, h))
             continue;
         for (int64_t g = 0; g < s->heads; g++)
-            before += downstream_in_scope(s, g) &&
+            before += in_scope(s, g) &&
                       (horizons[g] < horizons[h] || (horizons[g] == horizons[h] && g < h));
         strata[h] = (int)(before * DOWNSTREAM_STRATA / s->in_scope);
     }
@@ -300,8 +301,7 @@ static es_status choose_heads(es_job *job, const downstream_setting *setting, co
         downstream_stratum(s, horizons, strata);
     }
     for (int64_t h = 0; h < s->heads; h++)
-        heads[h] = downstream_in_scope(s, h) &&
-                   (setting->stratum < 0 || strata[h] == setting->stratum) &&
+        heads[h] = in_scope(s, h) && (setting->stratum < 0 || strata[h] == setting->stratum) &&
                    (setting->head < 0 || h == setting->head);
     return ES_OK;
 }

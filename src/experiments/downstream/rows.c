@@ -60,9 +60,8 @@ static es_status add_rows(es_job *job, es_table *t, es_error *err)
 {
     const downstream_state *s = job->state;
     const int64_t count = 1 + s->n_rows;
-    double *costs, **p;
+    double *costs;
     ES_TRY(ES_JOB_NEW(job, costs, s->count, err));
-    ES_TRY(ES_JOB_NEW(job, p, count, err));
     for (int64_t i = 0; i < count; i++) {
         policy_row *r = es_rows_add(t, policy_row);
         if (!r)
@@ -71,10 +70,8 @@ static es_status add_rows(es_job *job, es_table *t, es_error *err)
         ES_TRY(downstream_compare(job, i, &r->cost, costs, err));
         r->texts = s->count;
     }
-    policy_row *rows = es_rows(t, policy_row);
-    for (int64_t i = 0; i < count; i++)
-        p[i] = &rows[i].cost.lost_p;
-    return downstream_correct(job, p + 1, s->n_rows, err); /* the first is the full model */
+    policy_row *rows = es_rows(t, policy_row) + 1; /* the first is the full model */
+    return DOWNSTREAM_CORRECT(job, rows, policy_row, cost.lost_p, s->n_rows, err);
 }
 
 /* Fills the table about the texts. */
@@ -104,7 +101,7 @@ static const char *say_percent(es_measured m, char out[ES_SAY_SIZE])
 }
 
 /* Adds the accuracy with all keys, to which others are compared. */
-static void tell_full(const es_job *job, const policy_row *full, es_answer *a)
+static void report_full(const es_job *job, const policy_row *full, es_answer *a)
 {
     const downstream_state *s = job->state;
     const downstream_params *p = job->params;
@@ -144,7 +141,7 @@ static bool same_amount(const es_thinning *a, const es_thinning *b)
 }
 
 /* Compares all policies at the amount of s->rows[like]. rows (n_rows) are those of the policies. */
-static void tell_amount(const es_job *job, int64_t like, const policy_row *rows, es_answer *a)
+static void report_amount(const es_job *job, int64_t like, const policy_row *rows, es_answer *a)
 {
     const downstream_state *s = job->state;
     char list[1024] = "", keep[DOWNSTREAM_SIZE];
@@ -188,7 +185,7 @@ static bool is_enough(const downstream_state *s, const policy_row *rows, int64_t
 }
 
 /* Names the fewest keys of each policy that are enough. */
-static void tell_enough(const es_job *job, const policy_row *rows, es_answer *a)
+static void report_enough(const es_job *job, const policy_row *rows, es_answer *a)
 {
     const downstream_state *s = job->state;
     char list[1024] = "", word[DOWNSTREAM_SIZE], keep[DOWNSTREAM_SIZE];
@@ -216,7 +213,7 @@ static void tell_enough(const es_job *job, const policy_row *rows, es_answer *a)
 }
 
 /* Says when a decoder's keys are dropped, and that other policies are a bound. */
-static void tell_mode(const es_job *job, es_answer *a)
+static void report_mode(const es_job *job, es_answer *a)
 {
     const downstream_params *p = job->params;
     const downstream_state *s = job->state;
@@ -238,7 +235,7 @@ static void tell_mode(const es_job *job, es_answer *a)
 }
 
 /* Adds cautions about texts that were cut or are short. */
-static void tell_texts(const es_job *job, es_answer *a)
+static void report_texts(const es_job *job, es_answer *a)
 {
     const downstream_state *s = job->state;
     const double tokens = (double)s->texts.ids / (double)s->count;
@@ -268,12 +265,12 @@ es_status downstream_summarise(es_job *job, es_answer *answer, es_error *err)
     /* Three findings: those of strata and --ablate take the place of general ones. */
     const policy_row *rows = es_rows(t, policy_row);
     const int special = p->strata + p->text_strata + p->ablate;
-    tell_full(job, &rows[0], answer);
+    report_full(job, &rows[0], answer);
     if (s->n_rows && special < 2)
-        tell_amount(job, downstream_middle(s), rows + 1, answer);
+        report_amount(job, downstream_middle(s), rows + 1, answer);
     if (s->n_rows && !s->lab.embed && !special)
-        tell_enough(job, rows + 1, answer);
-    tell_mode(job, answer);
+        report_enough(job, rows + 1, answer);
+    report_mode(job, answer);
     if (p->strata)
         ES_TRY(downstream_put_strata(job, answer, err));
     if (p->text_strata)
@@ -284,7 +281,7 @@ es_status downstream_summarise(es_job *job, es_answer *answer, es_error *err)
         es_caution_scores(s->config, "horizons of heads are", answer);
     else if (p->text_strata)
         es_caution_scores(s->config, "horizons of texts are", answer);
-    tell_texts(job, answer);
+    report_texts(job, answer);
     add_texts(job, answer);
     es_answer_text(answer, "model", es_model_folder(s->model));
     return ES_OK;

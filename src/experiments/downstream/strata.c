@@ -77,7 +77,7 @@ static void fill_heads(const downstream_state *s, const double *horizons, const 
 }
 
 /* Compares slow with fast heads at one policy and amount; p-values are corrected. */
-static void tell_strata(const es_job *job, int64_t row, const stratum_row *rows, es_answer *a)
+static void report_strata(const es_job *job, int64_t row, const stratum_row *rows, es_answer *a)
 {
     const downstream_state *s = job->state;
     const stratum_row *fast = &rows[0], *slow = &rows[DOWNSTREAM_STRATA - 1];
@@ -119,24 +119,19 @@ es_status downstream_put_strata(es_job *job, es_answer *answer, es_error *err)
     const downstream_state *s = job->state;
     const int64_t count = s->n_rows * DOWNSTREAM_STRATA;
     es_table *t = es_answer_table(answer, &strata_table);
-    double *fast, *own, **p;
+    double *fast, *own;
     int *strata;
     ES_TRY(ES_JOB_NEW(job, strata, s->heads, err));
     ES_TRY(ES_JOB_NEW(job, fast, s->count, err));
     ES_TRY(ES_JOB_NEW(job, own, s->count, err));
-    ES_TRY(ES_JOB_NEW(job, p, count, err));
     downstream_stratum(s, es_job_numbers(job, DOWNSTREAM_HORIZONS, 0), strata);
     for (int64_t r = 0; r < s->n_rows; r++)
         ES_TRY(add_strata(job, r, strata, fast, own, t, err));
     stratum_row *rows = es_rows(t, stratum_row);
-    for (int64_t i = 0; i < count; i++)
-        p[i] = &rows[i].excess_p;
-    ES_TRY(downstream_correct(job, p, count, err));
-    for (int64_t i = 0; i < count; i++)
-        p[i] = &rows[i].cost.lost_p;
-    ES_TRY(downstream_correct(job, p, count, err));
+    ES_TRY(DOWNSTREAM_CORRECT(job, rows, stratum_row, excess_p, count, err));
+    ES_TRY(DOWNSTREAM_CORRECT(job, rows, stratum_row, cost.lost_p, count, err));
     if (s->n_rows)
-        tell_strata(job, downstream_middle(s), rows + downstream_middle(s) * DOWNSTREAM_STRATA,
-                    answer);
+        report_strata(job, downstream_middle(s), rows + downstream_middle(s) * DOWNSTREAM_STRATA,
+                      answer);
     return ES_OK;
 }

@@ -137,21 +137,9 @@ static es_status add_thirds(es_job *job, int64_t setting, const text_thirds *d, 
     return ES_OK;
 }
 
-/* Corrects the p-values of the policies' rows, which follow the three of the full model. */
-static es_status correct(es_job *job, text_stratum_row *rows, int64_t count, es_error *err)
-{
-    double **p;
-    ES_TRY(ES_JOB_NEW(job, p, count, err));
-    for (int64_t i = 0; i < count; i++)
-        p[i] = &rows[i].excess_p;
-    ES_TRY(downstream_correct(job, p, count, err));
-    for (int64_t i = 0; i < count; i++)
-        p[i] = &rows[i].cost.lost_p;
-    return downstream_correct(job, p, count, err);
-}
-
 /* Compares the thirds with the largest and the smallest horizons at one policy and amount. */
-static void tell_thirds(const es_job *job, int64_t row, const text_stratum_row *rows, es_answer *a)
+static void report_thirds(const es_job *job, int64_t row, const text_stratum_row *rows,
+                          es_answer *a)
 {
     const downstream_state *s = job->state;
     const text_stratum_row *low = &rows[0], *high = &rows[DOWNSTREAM_STRATA - 1];
@@ -182,10 +170,12 @@ es_status downstream_put_text_strata(es_job *job, es_answer *answer, es_error *e
     divide(job, &d);
     for (int64_t i = 0; i < 1 + s->n_rows; i++)
         ES_TRY(add_thirds(job, i, &d, t, err));
-    text_stratum_row *rows = es_rows(t, text_stratum_row) + DOWNSTREAM_STRATA;
-    ES_TRY(correct(job, rows, s->n_rows * DOWNSTREAM_STRATA, err));
+    text_stratum_row *rows = es_rows(t, text_stratum_row) + DOWNSTREAM_STRATA; /* of policies */
+    const int64_t count = s->n_rows * DOWNSTREAM_STRATA;
+    ES_TRY(DOWNSTREAM_CORRECT(job, rows, text_stratum_row, excess_p, count, err));
+    ES_TRY(DOWNSTREAM_CORRECT(job, rows, text_stratum_row, cost.lost_p, count, err));
     if (s->n_rows)
-        tell_thirds(job, downstream_middle(s), rows + downstream_middle(s) * DOWNSTREAM_STRATA,
-                    answer);
+        report_thirds(job, downstream_middle(s), rows + downstream_middle(s) * DOWNSTREAM_STRATA,
+                      answer);
     return ES_OK;
 }

@@ -78,7 +78,7 @@ typedef struct es_cache_settings {
     int64_t prompt; /* tokens */
 } es_cache_settings;
 
-/*! es_cache_asked() : do the options ask for a cache that drops keys for good, or rounds? */
+/*! es_cache_asked() : returns whether the options ask for a cache that evicts or rounds. */
 bool es_cache_asked(const es_cache_params *asked);
 
 /*! es_cache_prompt() : returns the number of --prompt; 0: it is not given. */

@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "random/experiment.h"
 
-/*! es_lab_check() : is low <= value <= high? `rule` is "experiment.name", by whose second half the
- * failure calls the number. */
+/*! es_lab_check() : fails unless low <= value <= high. `rule` is "experiment.name", by whose second
+ * half the failure calls the number. */
 static inline es_status es_lab_check(int64_t value, int64_t low, int64_t high, const char *rule,
                                      es_error *error)
 {
@@ -45,7 +45,7 @@ typedef struct es_lab_part {
     double from, to;
 } es_lab_part;
 
-static inline bool es_lab_part_told(void *user, double done, double total)
+static inline bool es_lab_part_progress(void *user, double done, double total)
 {
     const es_lab_part *p = (const es_lab_part *)user;
     return p->exec->progress(p->exec->progress_user, p->from + (p->to - p->from) * done / total,
@@ -56,14 +56,15 @@ static inline bool es_lab_part_told(void *user, double done, double total)
 static inline es_exec es_lab_exec_of(es_lab_part *part)
 {
     es_exec exec = part->exec ? *part->exec : (es_exec){0};
-    exec.progress = exec.progress ? es_lab_part_told : NULL;
+    exec.progress = exec.progress ? es_lab_part_progress : NULL;
     exec.progress_user = part;
     return exec;
 }
 
-/*! es_lab_tell() : progress of a loop that is not units. @return : ES_OK; ES_E_INTERRUPTED. */
-static inline es_status es_lab_tell(const es_exec *exec, int64_t done, int64_t total,
-                                    es_error *error)
+/*! es_lab_report_progress() : progress of a loop that is not units. @return : ES_OK;
+ * ES_E_INTERRUPTED. */
+static inline es_status es_lab_report_progress(const es_exec *exec, int64_t done, int64_t total,
+                                               es_error *error)
 {
     if (exec && exec->progress && exec->progress(exec->progress_user, (double)done, (double)total))
         return es_fail(error, ES_E_INTERRUPTED, "exec.progress", "", "interrupted");

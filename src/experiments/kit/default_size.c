@@ -152,7 +152,7 @@ static void say_more(const es_sizing *s, char out[2 * SIZE])
              s->work(s->user, values) / now, sqrt((double)values[lowered] / few));
 }
 
-void es_sizes_tell(const es_sizing *s, es_answer *answer)
+void es_sizes_add_finding(const es_sizing *s, es_answer *answer)
 {
     char chosen[ES_MOST_SIZES * 2 * SIZE] = "", one[SIZE], most[SIZE], more[2 * SIZE];
     int64_t values[ES_MOST_SIZES] = {0};

@@ -11,7 +11,7 @@
  *     static const es_size_step steps[] = {{1, 8}, {0, 512}, {1, 2}};
  *     const es_sizing sizing = {sizes, 2, steps, 3, work, user};
  *     if (es_sizes_fit(&sizing)) ... use sizes[0].value, sizes[1].value
- *     es_sizes_tell(&sizing, answer);
+ *     es_sizes_add_finding(&sizing, answer);
  */
 #ifndef ES_EXPERIMENTS_KIT_DEFAULT_SIZE_H
 #define ES_EXPERIMENTS_KIT_DEFAULT_SIZE_H
@@ -78,10 +78,10 @@ typedef struct es_sizing {
  *  whether a step was taken. A pure function of its argument. */
 bool es_sizes_fit(const es_sizing *sizing);
 
-/*! es_sizes_tell() : adds a finding about sizes that were lowered, and about lengths below what the
- *  model can read: what was chosen, how long that takes at the nominal speed, and what four times
- *  as many blocks would bring. Adds nothing if there are none. */
-void es_sizes_tell(const es_sizing *sizing, es_answer *answer);
+/*! es_sizes_add_finding() : adds a finding about sizes that were lowered, and about lengths below
+ * what the model can read: what was chosen, how long that takes at the nominal speed, and what four
+ * times as many blocks would bring. Adds nothing if there are none. */
+void es_sizes_add_finding(const es_sizing *sizing, es_answer *answer);
 
 /*! es_default_length() : the usual length of blocks of a model that reads `positions` tokens: the
  *  longest of positions, positions / 2, ..., 2048 of which a text of `tokens` has as many as are

@@ -80,8 +80,8 @@ static es_status look_ahead(es_late_work *w, es_late_prompt *p, es_error *err)
     return ES_OK;
 }
 
-/* Do scores of a policy under types a hold under types b? They do not depend on values, unless the
- * policy looks at their norms. */
+/* Returns whether a policy has the same scores under types a and b: those of values count only if
+ * the policy uses their norms. */
 static bool same_scores(const es_late_spec *spec, const es_evict_spec *policy, int64_t a, int64_t b)
 {
     const es_late_types *x = &spec->types[a], *y = &spec->types[b];

@@ -97,7 +97,7 @@ es_status es_late_check(const es_late_spec *spec, int64_t n, es_error *err)
 
 /* ---- memory ---- */
 
-/* Has a policy one set of keys for all units of the layer? */
+/* Returns whether a policy has one set of keys for all units of the layer. */
 static bool is_joint(const es_late_spec *spec)
 {
     bool joint = false;

@@ -86,12 +86,14 @@ es_status es_late_layer_new(const es_model_config *config, es_arena *arena, es_l
 /*! es_late_see() : notes a head that a visitor is shown; head 0 begins a layer. */
 void es_late_see(es_late_layer *layer, const es_model_seen *seen);
 
-/*! es_late_plain() : does a policy look at queries before rotary positions? Set visit.plain. */
+/*! es_late_plain() : returns whether a policy uses queries before rotary positions. If so, set
+ * visit.plain. */
 bool es_late_plain(const es_late_spec *spec);
 
-/*! es_late_check() : can it be run on blocks of n tokens? @return : ES_OK; ES_E_RANGE (late.prompt,
- *  late.queries, late.keys); ES_E_UNSUPPORTED (late.together) for policies whose heads or layers
- *  share keys (alpha, beta) and for kivi types with eviction; as es_evict_check(). */
+/*! es_late_check() : fails unless it can be run on blocks of n tokens. @return : ES_OK; ES_E_RANGE
+ *  (late.prompt, late.queries, late.keys); ES_E_UNSUPPORTED (late.together) for policies whose
+ *  heads or layers share keys (alpha, beta) and for kivi types with eviction; as es_evict_check().
+ */
 es_status es_late_check(const es_late_spec *spec, int64_t n, es_error *err);
 
 /*! es_late_run() : all settings on one unit; es_late_check() holds. One thread's work, thread-safe,

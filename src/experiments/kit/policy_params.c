@@ -159,7 +159,7 @@ static es_status share_parts(es_job *job, const es_policy_params *asked, es_poli
 
 /* ---- all of it ---- */
 
-/* Do its parts say how many keys there are? The policy knows. */
+/* Returns whether the policy's parameters give its number of keys. */
 static bool has_amount(const es_policy_spec *spec, bool causal)
 {
     es_error why;

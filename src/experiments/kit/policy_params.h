@@ -29,7 +29,7 @@ extern const char *const es_policy_corrections[]; /* "none", "inverse" */
 
 /* clang-format off */
 /* Rows of a parameter list for member `policy` of struct `type`; `standard_names` is the list of
- * policies if none is given, `standard_keys` what is said of --keys then. */
+ * policies if none is given, `standard_keys` the text about --keys then. */
 #define ES_POLICY_PARAMS(type, policy, standard_names)                                             \
     ES_POLICY_PARAMS_WITH(type, policy, standard_names,                                            \
                           "what --window, --sinks and --random add up to, or an eighth")
@@ -101,19 +101,19 @@ es_status es_policies_make(es_job *job, const es_policy_params *asked, bool caus
                            es_policies *out, es_error *err);
 
 /*! es_policy_draw_bytes() : memory of one outcome's draws with replacement, of which there may be
- *  more than keys; 0 for who does not draw so. The rest of an outcome is in what a study counts for
- *  each key. */
+ *  more than keys; 0 for policies that do not draw with replacement. The rest of an outcome is in
+ *  what a study counts for each key. */
 double es_policy_draw_bytes(const es_policy_spec *spec);
 
 /*! es_policy_say() : "bigbird+inverse, 64 keys", for findings. Returns out. */
 const char *es_policy_say(const es_policy_spec *spec, char out[ES_POLICY_SIZE]);
 
-/*! es_policy_same() : would both be asked for by the same word? */
+/*! es_policy_same() : returns whether the same word asks for both. */
 bool es_policy_same(const es_policy_spec *a, const es_policy_spec *b);
 
-/*! es_policy_rolls() : can a cache that only appends and evicts hold what it keeps? Of windows,
- *  first keys and blocks it can: a key that one query lacks no later one has. The others choose
- *  anew for every query, which saves no memory: an ideal. */
+/*! es_policy_rolls() : returns whether a cache that only appends and evicts can hold what it keeps.
+ *  It can for windows, first keys and blocks: a key that one query does not see is seen by no later
+ *  one. Other policies choose again for every query, which saves no memory: an ideal. */
 bool es_policy_rolls(const es_policy_spec *spec);
 
 /*! es_policy_word() : "bigbird+inverse", as it would be asked for. Returns out. */

@@ -242,7 +242,7 @@ static es_status fit_pools(const es_job *job, bool block_given, es_pool_params *
     const es_sizing sizing = {sizes, SIZES, steps, sizeof steps / sizeof *steps, work_of, &user};
     if (!es_sizes_fit(&sizing))
         return ES_OK;
-    es_sizes_tell(&sizing, job->answer);
+    es_sizes_add_finding(&sizing, job->answer);
     asked->block = sizes[LENGTH].value;
     asked->tokens = sizes[BLOCKS].value * asked->block;
     return add_costs(job, p, err);
@@ -420,7 +420,7 @@ static void put_parts(const es_pools *p, es_table *t)
 }
 
 /* What was read, where it is not simply the text. */
-static void tell_pools(const es_pools *p, es_answer *a)
+static void report_pools(const es_pools *p, es_answer *a)
 {
     char parts[256] = "";
     int64_t repeats = 0;
@@ -456,7 +456,7 @@ static void put_pools(const es_pools *p, es_answer *a)
         r->repeated = p->domains[d].text.repeated;
     }
     put_parts(p, t);
-    tell_pools(p, a);
+    report_pools(p, a);
     es_answer_text(a, "model", es_model_folder(p->model));
     es_answer_text(a, "special", es_pool_special[p->asked->special]);
     if (p->config->causal && p->asked->skip)

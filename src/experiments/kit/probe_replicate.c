@@ -268,7 +268,7 @@ static es_status run_draw(draw *d, int64_t replicate, es_probe_cell *cells, es_p
     ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wv, NULL, Q, H, d->values, err));
     for (int64_t h = 0; h < p->weights.heads; h++) {
         ES_TRY(attend_head(d, h, cells + h * p->spec.n_sizes, err));
-        ES_TRY(es_lab_tell(&p->exec, h + 1, p->weights.heads, err));
+        ES_TRY(es_lab_report_progress(&p->exec, h + 1, p->weights.heads, err));
     }
     return join_heads(d, cells, joint, err);
 }
@@ -429,7 +429,7 @@ static es_status run_control(control *c, int64_t replicate, es_probe_cell *cells
                              .experiment = ES_PROBE_CONTROL,
                              .cell = (uint64_t)(p->layer * heads + h) << 32 | (uint64_t)replicate};
         ES_TRY(measure_head(c, h, cells + h * p->spec.n_sizes, err));
-        ES_TRY(es_lab_tell(&p->exec, h + 1, heads, err));
+        ES_TRY(es_lab_report_progress(&p->exec, h + 1, heads, err));
     }
     return ES_OK;
 }

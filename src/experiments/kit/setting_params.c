@@ -66,7 +66,7 @@ bool es_law_params_speak(const es_law_params *p)
     return p->dim || p->cov || p->mean || p->points || p->means || p->direction;
 }
 
-/* The dimension: as told, or as the first file says. */
+/* Returns the dimension: that of --dim, or of the first file. */
 static es_status find_dim(const es_law_params *p, int64_t dim, int64_t *out, es_error *err)
 {
     const char *const files[] = {p->points, p->means, p->cov, p->mean, p->direction};
@@ -227,7 +227,8 @@ static es_status check_head(const es_head_params *p, int kind, es_error *err)
     return ES_OK;
 }
 
-/* Does the head have this matrix at all? Values are the tokens themselves unless drawn or given. */
+/* Returns whether the head has this matrix. Values are the tokens themselves unless drawn or given.
+ */
 static bool has(const es_head_params *p, int which, bool draws_values)
 {
     if (p->file[which])

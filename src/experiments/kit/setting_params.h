@@ -71,7 +71,7 @@ typedef struct es_law_data {
     double *factor;
 } es_law_data;
 
-/*! es_law_params_speak() : does a parameter say what the dimension is? */
+/*! es_law_params_speak() : returns whether a parameter determines the dimension. */
 bool es_law_params_speak(const es_law_params *p);
 
 /*! es_law_make() : read the files and make the law. `dim` is what other inputs say about the

@@ -111,7 +111,7 @@ static es_status make_factors(work *w, const es_loss_setting *setting, es_error 
     return ES_OK;
 }
 
-/* Makes what the cache does to every unit. Without a setting it does nothing, and notes the weights
+/* Makes what the cache does to every unit. Without a setting it does nothing but store the weights
  * of late queries. */
 static es_status make_cache(work *w, const es_model_config *c, const es_cache_setting *setting,
                             const es_loss_pass *out, es_error *err)

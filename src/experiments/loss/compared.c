@@ -118,7 +118,7 @@ static void say_setting(const loss_state *s, const es_cache_setting *cache, char
 
 /* Says which policy has the lowest divergence at the number of keys of setting `like`, and how far
  * the next one is. */
-static void tell_winner(const es_job *job, int64_t like, es_answer *a)
+static void report_winner(const es_job *job, int64_t like, es_answer *a)
 {
     const loss_state *s = job->state;
     const leaders lead = find_leaders(job, like);
@@ -140,7 +140,7 @@ static void tell_winner(const es_job *job, int64_t like, es_answer *a)
 }
 
 /* Says what a plan of a cache costs. */
-static void tell_plan(const es_job *job, es_answer *a)
+static void report_plan(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
     const loss_params *p = job->params;
@@ -154,7 +154,7 @@ static void tell_plan(const es_job *job, es_answer *a)
 }
 
 /* Says what number types cost: the list of all that drop no key. */
-static void tell_types(const es_job *job, es_answer *a)
+static void report_types(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
     char list[1536] = "", kl[ES_SAY_SIZE];
@@ -183,7 +183,7 @@ static void tell_types(const es_job *job, es_answer *a)
 }
 
 /* Says what another model costs. */
-static void tell_other(const es_job *job, es_answer *a)
+static void report_other(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
     const loss_params *p = job->params;
@@ -220,15 +220,15 @@ static int64_t find_size(const loss_state *s, int sign)
 void loss_add_cache_findings(const es_job *job, es_answer *answer)
 {
     const loss_state *s = job->state;
-    tell_other(job, answer);
+    report_other(job, answer);
     if (s->plan && s->caches.count) {
-        tell_plan(job, answer);
+        report_plan(job, answer);
         return;
     }
     const int64_t few = find_size(s, 1), many = find_size(s, -1);
-    tell_types(job, answer);
+    report_types(job, answer);
     if (many >= 0)
-        tell_winner(job, many, answer);
+        report_winner(job, many, answer);
     if (few >= 0 && !same_size(&s->settings[few].lab, &s->settings[many].lab))
-        tell_winner(job, few, answer);
+        report_winner(job, few, answer);
 }

@@ -30,7 +30,7 @@ static void say_whose(const es_job *job, char out[2 * LOSS_SIZE])
 
 /* Adds the finding about the loss itself. Tables compare settings after the prompt only, so the
  * sentence says that it counts all tokens. */
-static void tell_loss(const es_job *job, es_answer *a)
+static void report_loss(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
     const es_block_mean m = loss_over(job, s->asked, 1, s->longest);
@@ -49,8 +49,8 @@ static void tell_loss(const es_job *job, es_answer *a)
 }
 
 /* Says where in a block the loss is lowest, and how much higher it is at the end. */
-static void tell_positions(const es_job *job, const loss_position_row *rows, int64_t count,
-                           es_answer *a)
+static void report_positions(const es_job *job, const loss_position_row *rows, int64_t count,
+                             es_answer *a)
 {
     const loss_state *s = job->state;
     const loss_position_row *best = &rows[0], *last = &rows[count - 1];
@@ -112,7 +112,7 @@ static int64_t without_scale(const loss_state *s, int64_t setting)
 }
 
 /* Says what a scale does to the loss at the same keys, if these were run without it. */
-static void tell_scale(const es_job *job, int64_t k, es_answer *a)
+static void report_scale(const es_job *job, int64_t k, es_answer *a)
 {
     const loss_state *s = job->state;
     const int64_t base = without_scale(s, k);
@@ -127,8 +127,8 @@ static void tell_scale(const es_job *job, int64_t k, es_answer *a)
 }
 
 /* Says what a policy costs at every number of keys, if setting `first` is its first. */
-static void tell_policy(const es_job *job, const loss_setting_row *rows, int64_t first,
-                        es_answer *a)
+static void report_policy(const es_job *job, const loss_setting_row *rows, int64_t first,
+                          es_answer *a)
 {
     const loss_state *s = job->state;
     const es_policy_spec *own = &s->settings[first].lab.policy;
@@ -153,7 +153,7 @@ static void tell_policy(const es_job *job, const loss_setting_row *rows, int64_t
 }
 
 /* Adds the finding about the loss under a plan. */
-static void tell_plan(const es_job *job, const loss_setting_row *row, es_answer *a)
+static void report_plan(const es_job *job, const loss_setting_row *row, es_answer *a)
 {
     const loss_state *s = job->state;
     const loss_params *p = job->params;
@@ -169,7 +169,7 @@ static void tell_plan(const es_job *job, const loss_setting_row *row, es_answer 
 /* Warns of errors that are missing or too small. Blocks taken evenly need no warning if neighbours
  * correlate: each represents the text around it, so their errors are too large rather than too
  * small. */
-static void tell_cautions(const es_job *job, es_answer *a)
+static void report_cautions(const es_job *job, es_answer *a)
 {
     const loss_params *p = job->params;
     const loss_state *s = job->state;
@@ -200,7 +200,7 @@ static void tell_cautions(const es_job *job, es_answer *a)
 }
 
 /* Three findings at most; the tables have the rest. */
-static bool may_tell(const es_answer *a) { return !es_answer_finding(a, 2); }
+static bool may_report(const es_answer *a) { return !es_answer_finding(a, 2); }
 
 void loss_add_findings(const es_job *job, const loss_setting_row *settings,
                        const loss_position_row *positions, int64_t count, es_answer *answer)
@@ -209,16 +209,16 @@ void loss_add_findings(const es_job *job, const loss_setting_row *settings,
     const loss_state *s = job->state;
     if (s->caches.count || s->other)
         loss_add_cache_findings(job, answer);
-    for (int64_t k = 1; k < s->count && may_tell(answer) && !p->rope; k++)
+    for (int64_t k = 1; k < s->count && may_report(answer) && !p->rope; k++)
         if (s->settings[k].lab.scale)
-            tell_scale(job, k, answer);
+            report_scale(job, k, answer);
         else if (s->settings[k].lab.plan)
-            tell_plan(job, &settings[k], answer);
+            report_plan(job, &settings[k], answer);
         else if (s->settings[k].lab.policy.policy)
-            tell_policy(job, settings, k, answer);
-    if (may_tell(answer))
-        tell_loss(job, answer);
-    if (may_tell(answer))
-        tell_positions(job, positions, count, answer);
-    tell_cautions(job, answer);
+            report_policy(job, settings, k, answer);
+    if (may_report(answer))
+        report_loss(job, answer);
+    if (may_report(answer))
+        report_positions(job, positions, count, answer);
+    report_cautions(job, answer);
 }

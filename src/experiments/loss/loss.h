@@ -49,7 +49,7 @@ typedef enum es_score_scale {
     ES_SCALE_LLAMA4 = 5  /* 1 + beta ln(1 + floor(i / n0)): THEORY 16 (S3) */
 } es_score_scale;
 
-/* What is done to the model. Zeros: nothing. */
+/* A change of the model. Zeros: none. */
 typedef struct es_loss_setting {
     int64_t window;        /* the last `window` keys, the query's own included; 0: all */
     int64_t sinks;         /* the first keys, beside a window */
@@ -90,7 +90,7 @@ es_status es_loss_run(const es_loss_block *block, const es_loss_setting *setting
                       const es_exec *exec, double *nll, double *entropy, double *keys,
                       es_error *err);
 
-/* What one pass of a model takes and leaves. */
+/* Inputs and results of one pass of a model. */
 typedef struct es_loss_pass {
     const double *oracle;         /* in: es_cache.oracle; NULL: no policy needs it */
     double *late;                 /* (layers, kv_heads, prompt) es_cache.late; NULL: not wanted */
@@ -135,7 +135,7 @@ es_status es_divergence_logits(const es_model *model, const es_rotary *rotary, c
 double es_divergence_bytes(const es_model_config *config, es_dtype precision, int64_t n,
                            int threads);
 
-/* What a model reads that is given nothing but the last tokens, as a text of its own. */
+/* The last tokens of a block as a text of their own. */
 typedef struct es_fresh_text {
     int64_t window;       /* W: a token is predicted from W to 2 W - 1 tokens before it */
     int64_t from;         /* the first token that is predicted, from >= W */
@@ -170,7 +170,7 @@ typedef struct loss_params {
 
 enum { LOSS_SIZE = 320 };
 
-/* What is done to the model, and how people call it. */
+/* A change of the model, and its names in tables. */
 typedef struct loss_setting {
     es_loss_setting lab;
     char name[LOSS_SIZE];  /* of all of it: "window 256 + 4 sinks, scores times log" */
@@ -187,7 +187,7 @@ typedef struct loss_rope {
     es_rotary rotary[2];
 } loss_rope;
 
-/* What the options make: model, text, settings. */
+/* The state of the study: model, text, settings. */
 typedef struct loss_state {
     es_model *model;
     const es_model_config *config;
@@ -242,7 +242,7 @@ es_status loss_full_borrow(loss_fulls *fulls, const es_loss_block *block, const 
                            const es_loss_full **out, es_error *err);
 void loss_full_return(loss_fulls *fulls, const es_loss_full *full);
 
-/* Where the numbers of a cell go. */
+/* Members of a cell. */
 typedef struct loss_cell {
     double *nll, *entropy, *keys; /* as of es_loss_run() */
     double *kl, *agree;           /* as of es_divergence_run() */

@@ -67,7 +67,7 @@ es_block_mean loss_fresh_cost(const es_job *job, int64_t fresh)
 }
 
 /* A difference of two ratios over the same blocks: to first order its error is that of the sum of
- * what each block adds to both. Blocks that lack one of the bins tell of the other alone. */
+ * what each block adds to both. Blocks without one of the bins contribute to the other alone. */
 es_block_mean loss_fall(const es_job *job, int64_t setting, int64_t from, int64_t to, int64_t then,
                         int64_t end)
 {

@@ -41,7 +41,7 @@ bool loss_choose_sizes(es_job *job)
     const bool fewer = es_sizes_fit(&sizing), shorter = sizes[LENGTH].value < longest;
     if (!fewer && !shorter)
         return false;
-    es_sizes_tell(&sizing, job->answer);
+    es_sizes_add_finding(&sizing, job->answer);
     if (shorter)
         p->block = sizes[LENGTH].value;
     if (sizes[BLOCKS].value < tokens / sizes[LENGTH].value && !p->blocks)

@@ -4,7 +4,7 @@
  *
  * Settings are compared on the same tokens, block by block, by Student's t. The best one is chosen
  * from the same blocks, so p-values are corrected by Holm for all pairs of settings, not only for
- * those with the best: what is said about it then holds whichever it is. */
+ * those with the best: findings about the best then hold for any choice of it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -206,8 +206,8 @@ static void say_rivals(const loss_state *s, const comparison *c, const stretch_r
 }
 
 /* Says which setting is best, and which others may be. */
-static void tell_best(const loss_state *s, const comparison *c, const stretch_row *rows,
-                      es_answer *a)
+static void report_best(const loss_state *s, const comparison *c, const stretch_row *rows,
+                        es_answer *a)
 {
     char loss[ES_SAY_SIZE], base[ES_SAY_SIZE], places[ES_SAY_SIZE], rivals[LIST_SIZE];
     const stretch_row *best = &rows[c->best], *full = &rows[0];
@@ -229,8 +229,8 @@ static void tell_best(const loss_state *s, const comparison *c, const stretch_ro
 
 /* Says what the best setting does within the trained context. A stretching that helps there, too,
  * shows that the model was trained on shorter texts than was stated. */
-static void tell_within(const es_job *job, const comparison *c, const stretch_row *rows,
-                        es_answer *a)
+static void report_within(const es_job *job, const comparison *c, const stretch_row *rows,
+                          es_answer *a)
 {
     const stretch_row *best = &rows[c->best];
     char cost[ES_SAY_SIZE];
@@ -261,8 +261,8 @@ static int64_t find_scale(const loss_state *s, const stretch_row *rows, int64_t 
 }
 
 /* Says what the best score scale changes at the best stretching. */
-static void tell_scale(const es_job *job, const comparison *c, const stretch_row *rows,
-                       es_answer *a)
+static void report_scale(const es_job *job, const comparison *c, const stretch_row *rows,
+                         es_answer *a)
 {
     const loss_state *s = job->state;
     const int64_t with = find_scale(s, rows, c->best, true),
@@ -299,8 +299,8 @@ es_status loss_put_stretch(es_job *job, es_answer *answer, es_error *err)
     es_answer_text(answer, "best", s->settings[c.best].name);
     if (s->count < 2)
         return ES_OK;
-    tell_best(s, &c, rows, answer);
-    tell_within(job, &c, rows, answer);
-    tell_scale(job, &c, rows, answer);
+    report_best(s, &c, rows, answer);
+    report_within(job, &c, rows, answer);
+    report_scale(job, &c, rows, answer);
     return ES_OK;
 }

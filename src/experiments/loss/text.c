@@ -13,7 +13,8 @@
 
 /* ---- text ---- */
 
-/* What begins a block, unless --start says: as the tokenizer and the model's own files have it. */
+/* Finds the ids that begin a block, unless --start gives them: those of the tokenizer and the
+ * model's files. */
 static es_status find_start(const es_job *job, int32_t start[ES_TOKENIZER_SPECIALS], int64_t *count,
                             es_error *err)
 {
@@ -79,8 +80,8 @@ static es_status take_id(const es_array *array, int64_t at, int64_t vocab, const
     return ES_OK;
 }
 
-/* One row is cut into blocks; a rest of one id predicts nothing and is left out. If blocks are
- * taken evenly, from `b->of` whole ones of all rows, others are passed over. */
+/* Cuts one row into blocks; a rest of one id predicts nothing and is left out. If blocks are taken
+ * evenly, from `b->of` whole ones of all rows, skips the others. */
 static es_status cut_row(es_job *job, const es_array *array, int64_t row, int64_t length,
                          es_error *err)
 {

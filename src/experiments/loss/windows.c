@@ -268,7 +268,7 @@ static bool keeping_hurts(const window_row *r)
 }
 
 /* Adds the finding what windows cost, and warns where keeping the first tokens makes it worse. */
-static void tell_worth(const window_row *rows, int64_t count, es_answer *a)
+static void report_worth(const window_row *rows, int64_t count, es_answer *a)
 {
     char list[LIST_SIZE] = "", begin[LOSS_SIZE], cost[ES_SAY_SIZE], window[ES_SAY_SIZE];
     bool any_hurts = false;
@@ -316,7 +316,8 @@ static void say_windows(const window_row *rows, int64_t n, window_verdict which,
 }
 
 /* Says which windows the costs exclude, and what the costs do not measure. */
-static void tell_verdicts(const loss_params *p, const window_row *rows, int64_t count, es_answer *a)
+static void report_verdicts(const loss_params *p, const window_row *rows, int64_t count,
+                            es_answer *a)
 {
     char list[LIST_SIZE] = "";
     say_windows(rows, count, MORE, "is too small", "are too small", list);
@@ -363,7 +364,7 @@ static void say_fresh(const window_row *r, char out[LIST_SIZE])
 }
 
 /* Says how much of a window's cost is that of the lost sink, where that is largest. */
-static void tell_sinks(const window_row *rows, int64_t count, es_answer *a)
+static void report_sinks(const window_row *rows, int64_t count, es_answer *a)
 {
     const window_row *lost = find_sink(rows, count, true);
     const window_row *r = lost ? lost : find_sink(rows, count, false);
@@ -421,10 +422,10 @@ static es_status add_group(const es_job *job, const loss_group *g, es_block_mean
     if (sinks != most || p->rope)
         return ES_OK;
     const window_row *rows = es_rows(t, window_row) + es_table_rows(t) - g->count;
-    tell_worth(rows, g->count, a);
-    tell_verdicts(job->params, rows, g->count, a);
+    report_worth(rows, g->count, a);
+    report_verdicts(job->params, rows, g->count, a);
     if (sinks)
-        tell_sinks(rows, g->count, a);
+        report_sinks(rows, g->count, a);
     return ES_OK;
 }
 

@@ -38,36 +38,36 @@ static measure_bar bar_of(const measure_state *s, const es_attend_out *o, int64_
                              blocks2 / o->spread2[at], /* (E2)/(E1): neither is corrected */
                          .error_bar_relative = sqrt(spread2 / length2),
                          .error_bar_t = bar.t,
-                         .error_bar_told = bar.told};
+                         .error_bar_told = bar.valid};
 }
 
-/* Returns the median of one member, `first` being that of the first query, over the queries that
- * can tell; `values` (count) is working memory. */
+/* Returns the median of one member, `first` being that of the first query, over the queries with a
+ * valid bar; `values` (count) is working memory. */
 static double median_of(const measure_bar *bars, const double *first, int64_t count, double *values)
 {
-    int64_t told = 0;
+    int64_t valid = 0;
     for (int64_t i = 0; i < count; i++) {
         const double value = first[i * MEASURE_BARS];
         if (bars[i].error_bar_told == 1.0 && isfinite(value))
-            values[told++] = value;
+            values[valid++] = value;
     }
-    es_sort_reals(values, told);
-    return es_median_of(values, told);
+    es_sort_reals(values, valid);
+    return es_median_of(values, valid);
 }
 
-/* Returns medians over the queries that can tell, and their share. */
+/* Returns medians over the queries with a valid bar, and their share. */
 static measure_bar medians_of(const measure_bar *bars, int64_t count, double *values)
 {
-    int64_t told = 0;
+    int64_t valid = 0;
     for (int64_t i = 0; i < count; i++)
-        told += bars[i].error_bar_told == 1.0;
+        valid += bars[i].error_bar_told == 1.0;
     return (measure_bar){
         .error_bar = median_of(bars, &bars->error_bar, count, values),
         .error_bar_independent = median_of(bars, &bars->error_bar_independent, count, values),
         .design_effect = median_of(bars, &bars->design_effect, count, values),
         .error_bar_relative = median_of(bars, &bars->error_bar_relative, count, values),
         .error_bar_t = median_of(bars, &bars->error_bar_t, count, values),
-        .error_bar_told = (double)told / (double)count};
+        .error_bar_told = (double)valid / (double)count};
 }
 
 es_status measure_bars(const measure_state *s, const es_attend_out *ours, es_arena *scratch,
@@ -136,18 +136,19 @@ static const es_table_spec bars_table = {
             "their neighbours.\n  Longer blocks whose bars grow say that they are not yet."),
     ES_ROW(bar_row), .keys = "head scale n"};
 
-/* Reports the error of the median head that can tell, at the first scale and the longest prefix. */
+/* Reports the error of the median head with a valid bar, at the first scale and the longest prefix.
+ */
 static es_status report_bars(es_job *job, es_answer *a, es_error *err)
 {
     const measure_state *s = job->state;
     char scale[ES_FORMAT_SIZE];
-    double *relative, *t, told = 0.0;
+    double *relative, *t, valid = 0.0;
     int64_t count = 0;
     ES_TRY(ES_JOB_NEW(job, relative, s->heads, err));
     ES_TRY(ES_JOB_NEW(job, t, s->heads, err));
     for (int64_t h = 0; h < s->heads; h++) {
         const measure_bar *x = &measure_main(job, h)->bars;
-        told += x->error_bar_told / (double)s->heads;
+        valid += x->error_bar_told / (double)s->heads;
         if (isnan(x->error_bar_relative))
             continue;
         relative[count] = x->error_bar_relative;
@@ -164,12 +165,12 @@ static es_status report_bars(es_job *job, es_answer *a, es_error *err)
             "of infinitely many such keys (root mean square), and below %.3g %% "
             "in at least 95 of 100 such contexts.",
             scale, bar, bar * es_median_of(t, count));
-    if (told < 1.0)
+    if (valid < 1.0)
         es_answer_add_finding(a,
                               "For %.3g %% of the queries%s one context does not determine the "
                               "error: fewer than five blocks have most of the weight, or the "
                               "entropy is below (3/4) ln n.",
-                              100.0 * (1.0 - told), scale);
+                              100.0 * (1.0 - valid), scale);
     return ES_OK;
 }
 

@@ -14,7 +14,7 @@
 enum { COLUMNS = 5 }; /* of per-query files, before the top-k masses and error bars */
 enum { TOP_INDEX = 3 };
 
-/* Does the text end like this, and have more before it? */
+/* Returns whether the text ends with `end` and has more before it. */
 static bool ends_with(const char *text, const char *end)
 {
     const size_t a = strlen(text), b = strlen(end);

@@ -195,7 +195,7 @@ static es_view measure_tokens_view(const measure_state *s, int which, int64_t he
 
 /* ---- the whole run ---- */
 
-/* Are two-byte items of this file bfloat16? */
+/* Returns whether two-byte items of this file are bfloat16. */
 static bool two_byte_bf16(const measure_state *s, int which)
 {
     const int dtype = s->p->compare_dtype;
@@ -296,7 +296,7 @@ static es_status lay_out(measure_state *s, es_array_order order, int64_t batch, 
     return check_shapes(s, err);
 }
 
-/* Do the shapes fit in the other order of dimensions? */
+/* Returns whether the shapes fit in the other order of dimensions. */
 static bool other_fits(const measure_state *s, es_array_order order, int64_t batch, bool theirs)
 {
     measure_state try = *s;

@@ -53,7 +53,7 @@ double measure_mean_seen(const measure_state *s, int64_t p, double (*f)(double))
     return sum / (double)queries;
 }
 
-/* ---- what is said of it ---- */
+/* ---- findings ---- */
 
 /* The row about the mask. */
 typedef struct mask_row {

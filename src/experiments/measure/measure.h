@@ -90,7 +90,7 @@ typedef struct measure_numbers {
     /* at the largest prefix: distances from the recomputed queries; 0 where there are none */
     double check_output, check_lse, check_entropy;
     measure_their their;
-    measure_bar bars; /* with --error-bar: medians over the queries that can tell; their share */
+    measure_bar bars; /* with --error-bar: medians over the queries with a valid bar; their share */
 } measure_numbers;
 enum { MEASURE_NUMBERS = sizeof(measure_numbers) / sizeof(double) };
 extern const es_cell_field measure_fields[];
@@ -203,9 +203,9 @@ static inline es_attend_opts measure_opts_of(const measure_state *s, int64_t hea
  *  are queries. */
 int64_t measure_queries(const measure_state *s, int64_t p);
 
-/*! measure_masked() : are there keys that a query does not see? measure_shift() : then query i
- *  stands at key i + shift. measure_mask_start() : the mask of s->opts. measure_mask_put() : a
- * table of it, where there is one. */
+/*! measure_masked() : returns whether there are keys that a query does not see. measure_shift() :
+ *  then query i stands at key i + shift. measure_mask_start() : the mask of s->opts.
+ *  measure_mask_put() : a table of it, where there is one. */
 bool measure_masked(const measure_params *p);
 int64_t measure_shift(const measure_state *s);
 es_status measure_mask_start(es_job *job, es_error *err);
@@ -273,10 +273,9 @@ es_status measure_horizon_tokens(es_job *job);
 es_status measure_horizon_of(const measure_state *s, int64_t head, const es_exec *exec,
                              measure_horizon *out, char reason[MEASURE_REASON]);
 
-/*! measure_counts_gaps() : are there rows to count: enough keys and not too many, no window, no
- *  --compare?
- *  measure_count_gaps() : counts those of a head. measure_gap_flops(), measure_gap_bytes() :
- *  what a head takes. measure_add_gaps() : the table. */
+/*! measure_counts_gaps() : returns whether gaps are counted: enough keys and not too many, no
+ *  window, no --compare. measure_count_gaps() : counts those of a head. measure_gap_flops(),
+ *  measure_gap_bytes() : what a head takes. measure_add_gaps() : the table. */
 bool measure_counts_gaps(const measure_state *s);
 es_status measure_count_gaps(es_job *job, int64_t head, const es_exec *exec, void *record,
                              es_error *err);

@@ -137,8 +137,8 @@ typedef struct compare_sum {
     double allowed;            /* squared norm of the expected errors */
 } compare_sum;
 
-/*! compare_asked() : attention as it was asked for. compare_as_asked() : does the variant see the
- *  same keys? */
+/*! compare_asked() : attention as it was asked for. compare_as_asked() : returns whether the
+ *  variant sees the same keys. */
 compare_variant compare_asked(const compare_case *c);
 bool compare_as_asked(const compare_case *c, const compare_variant *v);
 
@@ -171,8 +171,7 @@ typedef enum compare_growth {
 es_status compare_widths(compare_case *c, const compare_variant *v, compare_growth growth,
                          double *out, es_error *err);
 
-/*! compare_heads(), compare_queries() : of the variant: swapped arrays have rows for heads. */
-int64_t compare_heads(const compare_case *c, const compare_variant *v);
+/*! compare_queries() : of the variant: swapped arrays have rows for heads. */
 int64_t compare_queries(const compare_case *c, const compare_variant *v);
 
 /*! compare_row_flops() : what a row takes. */

@@ -59,8 +59,9 @@ double compare_expected(const compare_format *f, const compare_row *row, double 
 
 /* ---- which format ---- */
 
-/* Does the format hold all of the numbers? Those that are not finite are looked at elsewhere. */
-static bool holds(const compare_format *f, const es_view *v, int64_t *told)
+/* Returns whether the format represents all finite numbers exactly, and adds the count of those
+ * that are not 0 to *evidence. */
+static bool holds(const compare_format *f, const es_view *v, int64_t *evidence)
 {
     for (int64_t i = 0; i < v->rows; i++)
         for (int64_t j = 0; j < v->cols; j++) {
@@ -69,7 +70,7 @@ static bool holds(const compare_format *f, const es_view *v, int64_t *told)
                 continue;
             if (compare_round(f, value) != value)
                 return false;
-            ++*told;
+            ++*evidence;
         }
     return true;
 }
@@ -86,13 +87,13 @@ const compare_format *compare_format_of(const measure_state *s)
     if (file->weights) /* of 16 bits: nothing is narrower */
         return file;
     for (const compare_format *f = formats; f < file; f++) {
-        int64_t told = 0;
+        int64_t evidence = 0;
         bool all = true;
         for (int64_t h = 0; all && h < l->heads; h++) {
             const es_view v = es_array_head(&s->arrays[MEASURE_Y], l, h);
-            all = holds(f, &v, &told);
+            all = holds(f, &v, &evidence);
         }
-        if (all && told >= ENOUGH)
+        if (all && evidence >= ENOUGH)
             return f;
     }
     return file;

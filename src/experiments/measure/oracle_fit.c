@@ -10,7 +10,7 @@
 enum { ENOUGH = 32 }; /* elements that one fitted number has to explain */
 enum { FEW = 4 };     /* rows of every head that fits look at */
 
-/* Are there enough elements for a fitted number? */
+/* Returns whether there are enough elements for a fitted number. */
 static bool enough(const compare_case *c)
 {
     return c->s->heads * measure_queries(c->s, 0) * c->s->dv >= ENOUGH;

@@ -14,7 +14,8 @@
 
 /* ---- which rows ---- */
 
-int64_t compare_heads(const compare_case *c, const compare_variant *v)
+/* Returns the heads of the variant: swapped arrays have rows for heads. */
+static int64_t heads_of(const compare_case *c, const compare_variant *v)
 {
     return v->swapped ? measure_queries(c->s, 0) : c->s->heads;
 }
@@ -28,7 +29,7 @@ int64_t compare_queries(const compare_case *c, const compare_variant *v)
 static int64_t head_step(const compare_case *c, const compare_variant *v)
 {
     enum { GLANCED = 4 };
-    const int64_t heads = compare_heads(c, v);
+    const int64_t heads = heads_of(c, v);
     return c->glance && heads > GLANCED ? (heads + GLANCED - 1) / GLANCED : 1;
 }
 
@@ -346,7 +347,7 @@ static void compare_row_with(const head_rows *h, const double *y, double *o, con
 
 /* ---- rows that are lost or changed at random ---- */
 
-/* Are numbers of the row not finite, or all zero? */
+/* Returns whether a number of the row is not finite, or all are zero. */
 static bool is_broken(const double *y, int64_t count)
 {
     bool zero = true;
@@ -563,7 +564,7 @@ static es_status each_head(compare_case *c, const compare_variant *v, int64_t pe
     ES_TRY(start_rows(c, v, per_head, arena, &h, err));
     if ((double)h.count * compare_row_flops(c) < 2e7) /* waking threads would take longer */
         exec.threads = 1;
-    for (int64_t head = 0; head < compare_heads(c, v); head += head_step(c, v)) {
+    for (int64_t head = 0; head < heads_of(c, v); head += head_step(c, v)) {
         ES_TRY(load_head(&h, head, err));
         h.ours = ours ? ours + head * h.count * c->s->dv : NULL;
         h.theirs = ours ? theirs + head * h.count * c->s->dv : NULL;
@@ -682,7 +683,7 @@ static es_status widths_in(compare_case *c, const compare_variant *v, compare_gr
     enum { LATE = 3 };
     head_rows h;
     ES_TRY(start_rows(c, v, LATE, arena, &h, err));
-    for (int64_t head = 0; head < compare_heads(c, v); head += head_step(c, v)) {
+    for (int64_t head = 0; head < heads_of(c, v); head += head_step(c, v)) {
         ES_TRY(load_head(&h, head, err));
         /* late rows see most keys: only they tell wide windows apart */
         for (int64_t at = 0; at < h.count; at++)

@@ -31,8 +31,9 @@ static int64_t hypotheses(void)
 
 int64_t compare_most_tries(void) { return hypotheses() * (1 + COMPARE_CAUSALS); }
 
-/* Does the variant explain its rows? Each must be within its expected error. A coarser format must
- * show in most rows; and the outputs must be larger than their errors, or anything would fit. */
+/* Returns whether the variant explains its rows. Each must be within its expected error. Rounding
+ * to a coarser format must be visible in most rows, and the outputs must be larger than their
+ * errors, or anything would fit. */
 static bool explains(const compare_variant *v, const compare_sum *sum)
 {
     return sum->rows > 0 && sum->nonfinite == 0 && sum->ratio <= 1.0 &&

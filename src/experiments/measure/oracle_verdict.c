@@ -76,7 +76,7 @@ static const es_column verdict_columns[] = {
     ES_COL(verdict_row, met, ES_FORMAT_FLAG, "met", "",
            "every row is within the expected error of the format, or of a kernel in it that rounds "
            "scores, which looks_like then names; empty: that is larger than the values, "
-           "and nothing can be told"),
+           "and the row cannot be judged"),
     ES_COL(verdict_row, format, ES_FORMAT_TEXT, "format", "",
            "in which it was computed: as --compare-dtype says, or the narrowest that holds all its "
            "numbers"),
@@ -420,14 +420,14 @@ static void report_ordinary(const es_job *job, const compare_try *match, const t
         say_try(match, "", said), say_rows(s, match, rows), all->relative);
 }
 
-/* Is the match something that kernels of the format may do? */
+/* Returns whether correct kernels of the format may do what the match does. */
 static bool ordinary(const compare_try *match)
 {
     return match && !match->mask && match->hypothesis->ordinary;
 }
 
-/* Are the values smaller than the errors of their format? Then an output within a few such errors
- * cannot be judged; one that is further off, or equal number by number, can. */
+/* Returns whether the values are smaller than the errors of their format. Then an output within a
+ * few such errors cannot be judged; one that is further off, or equal number by number, can. */
 static bool lost(const total *all)
 {
     const double few = 4.0;

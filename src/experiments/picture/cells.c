@@ -98,7 +98,7 @@ static es_status meet_law(law_view *v, int64_t n, es_arena *arena, es_partial *s
     for (int64_t first = 0; first < n; first += tile) {
         const int64_t count = n - first < tile ? n - first : tile;
         ES_TRY(meet_tile(v, first, count, state, err));
-        ES_TRY(es_lab_tell(v->spec->exec, first + count, n, err));
+        ES_TRY(es_lab_report_progress(v->spec->exec, first + count, n, err));
     }
     return ES_OK;
 }
@@ -220,7 +220,7 @@ static es_status draw_pool(const pool_view *v, int64_t n, es_arena *arena, doubl
         const int64_t count = n - first < v->strip ? n - first : v->strip;
         ES_TRY(es_pool_gather(s->pool, s->layer, rows + first, count, v->x, err));
         ES_TRY(meet_rows(v, v->x, first, count, v->state[0], err));
-        ES_TRY(es_lab_tell(s->exec, first + count, n, err));
+        ES_TRY(es_lab_report_progress(s->exec, first + count, n, err));
     }
     return es_partial_finish(v->state[0], &(es_attend_out){.output = out}, err);
 }

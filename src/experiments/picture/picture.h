@@ -83,7 +83,6 @@ typedef struct picture_params {
 } picture_params;
 
 enum { PICTURE_TSNE = 0, PICTURE_PCA = 1 };
-extern const char *const picture_methods[]; /* "tsne", "pca" */
 
 enum { PICTURE_OUTPUT, PICTURE_PLANE }; /* stages */
 

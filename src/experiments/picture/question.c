@@ -13,7 +13,7 @@
 #include "experiments/picture/embed.h"
 #include "linalg/linalg.h"
 
-const char *const picture_methods[] = {"tsne", "pca", NULL};
+static const char *const picture_methods[] = {"tsne", "pca", NULL};
 
 #define FIELD(member) .field = offsetof(picture_params, member)
 static const es_param params[] = {
@@ -49,7 +49,7 @@ static const es_param params[] = {
 
 /* ---- what was asked ---- */
 
-/* Does the user ask about a model, not a law? */
+/* Returns whether the question is about a model, not a law. */
 static bool of_model(const es_job *job)
 {
     const picture_params *p = job->params;

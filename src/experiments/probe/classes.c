@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* classes.c : the class of a head, by how many tokens share its weight; the policy that keeps the
- * right keys of it; the tables of classes and of the heads that matter most.
+/* classes.c : the class of a head, by how many tokens share its weight; the policy with the least
+ * error; the tables of classes and of the heads that matter most.
  *
  * A head averages if ESS = 1/sum w^2 of its median query is at least 100 (two thirds of n where
  * that is less), uses a single key below 2, and selects between. The class is by the 95 % interval
@@ -31,7 +31,7 @@ void probe_classify(probe_head_row *row, double n, int64_t draws)
     row->class = es_regime_name(probe_class_of(&signs));
 }
 
-/* Is policy i no worse than the best, as far as the queries show? */
+/* Returns whether the queries do not show policy i to be worse than the best. */
 static bool as_good(const es_probe_policies *p, int64_t i)
 {
     const double within = es_student_quantile((double)p->queries - 1.0, 0.025);
@@ -117,7 +117,7 @@ const es_table_spec probe_matter_table = {
 
 /* ---- classes ---- */
 
-/* What the class means at this n: where n is small, fewer than 100 tokens are many. */
+/* Adds what the class means at this n: where n is small, fewer than 100 tokens are many. */
 static const char *meaning_of(es_regime kind, double n, es_table *table)
 {
     char many[ES_SAY_SIZE];
@@ -139,7 +139,7 @@ typedef struct head_rows {
     const probe_head_row *rows;
     int64_t count;
     double *scratch; /* (count) */
-    bool advised;    /* does any of them have an advice? */
+    bool advised;    /* one of them has an advice */
 } head_rows;
 
 /* Median of a double of the row over the heads of a class; NaN if none has a number. */

@@ -169,7 +169,7 @@ static const es_table_spec windows_table = {
 
 /* ---- squares and their ratio ---- */
 
-/* What the functions that fill rows share. */
+/* State that the functions that fill rows share. */
 typedef struct summary_ctx {
     es_job *job;
     const probe_params *p;
@@ -233,8 +233,8 @@ static es_mean_ratio design_effect(square windows, square draws)
 
 /* ---- effective tokens ---- */
 
-/* How many independent tokens have this mean square error: on the curve that was measured, straight
- * in logarithms between its points, and beyond them with the slope of all; one at least. */
+/* Returns how many independent tokens have this mean square error, at least one: interpolated on
+ * the measured curve, linearly in logarithms, and extrapolated with the slope of all points. */
 static double tokens_worth(const summary_ctx *m, double mean_square, bool *beyond)
 {
     const int64_t last = m->s->spec.n_sizes - 1;
@@ -262,7 +262,7 @@ static double lost_at(const summary_ctx *m, int64_t i, double mean_square)
     return fmax(share, own * own / (own * own + mean_square));
 }
 
-/* The root of a mean square; d sqrt(x) = dx / (2 sqrt(x)). */
+/* Returns the root of a mean square with its error, d sqrt(x) = dx / (2 sqrt(x)). */
 static es_measured root_of(es_measured mean)
 {
     const double root = sqrt(mean.value);
@@ -346,7 +346,7 @@ static es_status fill_rates(summary_ctx *m, const window_row *points, context_he
     return ES_OK;
 }
 
-/* The row of a head is about the largest n at which little is lost. */
+/* Fills the row of a head, for the largest n at which little of the mean square is missing. */
 static es_status sum_up_head(summary_ctx *m, es_error *err)
 {
     const int64_t sizes = m->s->spec.n_sizes;
@@ -446,7 +446,7 @@ static double median_se(summary_ctx *m, int64_t domain, int64_t i, double *scrat
     return sqrt(variance);
 }
 
-/* Median over heads, and the 10 % and 90 % quantiles; unset where no head has a number. */
+/* Sets the median over heads and the 10 % and 90 % quantiles; unset where no head has a number. */
 static void fill_quantiles(const summary_ctx *m, int64_t domain, int64_t i, size_t offset,
                            double *scratch, double *const to[3])
 {
@@ -504,8 +504,8 @@ static double median_growth(const summary_ctx *m, int64_t domain, double *scratc
     return es_median_of(scratch, count);
 }
 
-/* About the largest context that is a small part of the pool. */
-static void tell_domain(const summary_ctx *m, int64_t domain, double *scratch, es_answer *a)
+/* Adds the finding about the largest context that is a small part of the pool. */
+static void report_domain(const summary_ctx *m, int64_t domain, double *scratch, es_answer *a)
 {
     const context_row *first = es_rows(m->contexts, context_row) + domain * m->s->spec.n_sizes;
     const context_row *r = first + m->s->spec.n_sizes - 1;
@@ -526,7 +526,7 @@ static void tell_domain(const summary_ctx *m, int64_t domain, double *scratch, e
 }
 
 /* States how many windows there are and what part of their error is missing. */
-static void tell_windows(const summary_ctx *m, es_answer *a)
+static void report_windows(const summary_ctx *m, es_answer *a)
 {
     const int64_t n = m->s->spec.sizes[m->s->spec.n_sizes - 1], R = m->p->replicates;
     const int64_t tokens = m->s->pools.cost.tokens;
@@ -579,7 +579,7 @@ es_status probe_put_contexts(es_job *job, const es_table *heads, es_answer *answ
             fill_context(&m, d, i, scratch, r);
         }
     for (int64_t d = 0; d < domains; d++)
-        tell_domain(&m, d, scratch, answer);
-    tell_windows(&m, answer);
+        report_domain(&m, d, scratch, answer);
+    report_windows(&m, answer);
     return ES_OK;
 }

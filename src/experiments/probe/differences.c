@@ -161,7 +161,7 @@ static es_status correct(es_job *job, const es_table *t, es_error *err)
 }
 
 /* Heads that differ from those of the first domain in one quantity, and the range of ratios. */
-static void tell_trait(const es_table *t, int trait, es_answer *a)
+static void report_trait(const es_table *t, int trait, es_answer *a)
 {
     const difference_row *rows = es_rows(t, difference_row);
     long long differ = 0, all = 0;
@@ -194,6 +194,6 @@ es_status probe_compare_domains(es_job *job, es_table *table, es_answer *answer,
             }
     ES_TRY(correct(job, table, err));
     for (int trait = 0; trait < ES_PROBE_TRAITS; trait++)
-        tell_trait(table, trait, answer);
+        report_trait(table, trait, answer);
     return ES_OK;
 }

@@ -36,7 +36,7 @@ const es_probe_cell *probe_draw_at(const es_job *job, int stage, int64_t place, 
     return &cell[head * s->spec.n_sizes + i];
 }
 
-/* Numbers from a member of one replicate to the same of the next. */
+/* Returns the stride from a member of one replicate to that of the next. */
 static int64_t stride_of(const es_job *job)
 {
     return job->stages[PROBE_DRAW].rows * (int64_t)(sizeof(es_probe_cell) / sizeof(double));

@@ -23,7 +23,7 @@
 #include <esscher/model.h>
 #include <esscher/status.h>
 
-/* What the weights of a query say. */
+/* Statistics of a query's weights. */
 typedef enum es_far_stat {
     ES_FAR_ENTROPY, /* nats */
     ES_FAR_LOG_ESS, /* ln 1/sum w^2 */
@@ -65,8 +65,8 @@ typedef struct es_far_spec {
     uint64_t seed;
 } es_far_spec;
 
-/*! es_far_fewest() : the fewest keys of a query that has a far field worth the name: as many far
- *  keys as others. */
+/*! es_far_fewest() : the fewest keys of a query whose far field is measured: as many far keys as
+ *  others. */
 static inline int64_t es_far_fewest(const es_far_spec *spec)
 {
     return 2 * (spec->sinks + spec->near);
@@ -92,8 +92,8 @@ static inline es_far_backtest es_far_backtest_of(const es_far_spec *spec, int nu
     return (es_far_backtest){number ? n / 4 : n / 2, number == 2 ? n / 2 : n};
 }
 
-/* One head at one n: means over queries. A forecast has only what is drawn, `exact` and `spread`,
- * which is that of the contexts it starts from. NaN: not measured. */
+/* One head at one n: means over queries. A forecast sets only the drawn statistics, `exact` and
+ * `spread`, the latter of the contexts it starts from. NaN: not measured. */
 typedef struct es_far_cell {
     double real[ES_FAR_STATS]; /* keys as they are */
     /* |y_w - y|^2, y_w outputs over sinks and the last w keys, by window: of real keys, drawn ones
@@ -170,8 +170,8 @@ typedef struct es_far_text {
     const es_far_pool *pool, *other; /* other may be NULL */
 } es_far_text;
 
-/*! es_far_block() : all heads of a block, cells (layers, heads, es_far_rows()). A pure function of
- *  its arguments, whatever exec. @return : ES_OK; ES_E_ARGUMENT (positions.causal); as
+/*! es_far_block() : measures all heads of a block into cells (layers, heads, es_far_rows()). The
+ *  numbers do not depend on exec. @return : ES_OK; ES_E_ARGUMENT (positions.causal); as
  *  es_model_forward(), es_far_risk_of(). */
 es_status es_far_block(const es_far_spec *spec, const es_far_text *text, const es_exec *exec,
                        es_far_cell *cells, es_error *err);

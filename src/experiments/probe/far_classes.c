@@ -10,8 +10,8 @@
 #include "experiments/probe/question.h"
 #include "stats/multiple.h"
 
-/* Most of the measured square that may be error of the pool: beyond, first order is no longer
- * enough for (F3). */
+/* Largest share of the measured mean square that may be the pool's error: above it the first-order
+ * correction (F3) is not enough. */
 #define MOST_POOL_SHARE 0.5
 
 /* Blocks of a pool whose parts all have a block other than the query's. */
@@ -189,7 +189,7 @@ static double median_at(probe_far_summary *m, const probe_far_row *rows, int64_t
 #define MEDIAN_AT(member) median_at(m, rows, s, offsetof(probe_far_row, member.value))
 
 /* Adds the findings about exact and measured errors at the longest n. */
-static void tell(probe_far_summary *m, const es_table *heads, es_measured ratio)
+static void add_findings(probe_far_summary *m, const es_table *heads, es_measured ratio)
 {
     const probe_far_head_row *rows = es_rows(heads, probe_far_head_row);
     const int64_t n = m->far->spec.size[m->far->spec.sizes - 1];
@@ -239,6 +239,6 @@ es_status probe_far_put_ratios(probe_far_summary *m, const es_table *heads, cons
         r->ratio_low = r->heads ? quartile(m->values, r->heads, 0.25) : (double)NAN;
         r->ratio_high = r->heads ? quartile(m->values, r->heads, 0.75) : (double)NAN;
     }
-    tell(m, heads, ratio);
+    add_findings(m, heads, ratio);
     return ES_OK;
 }

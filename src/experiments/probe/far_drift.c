@@ -34,7 +34,7 @@ static const es_table_spec drift_table = {
             "domain layer to q_norm q_growth q_cos k_norm k_growth k_cos", .only_with_full = true),
     ES_ROW(drift_row), .keys = "domain layer to"};
 
-/* Mean over the heads of a layer in block b, of number `which` of a cell. */
+/* Returns the mean over the heads of a layer in block b of number `which` of a cell. */
 enum { Q_NORM, Q_COS, K_NORM, K_COS };
 static double layer_mean(const probe_far_summary *m, int64_t first, int64_t heads, int64_t b,
                          int64_t size, int which)
@@ -48,7 +48,7 @@ static double layer_mean(const probe_far_summary *m, int64_t first, int64_t head
     return sum;
 }
 
-/* The same over blocks; `before` is the size to compare with, -1: none. */
+/* Returns its mean over blocks, or its growth since the size `before` (-1: none). */
 static es_measured drift_of(const probe_far_summary *m, int64_t first, int64_t heads, int64_t size,
                             int64_t before, int which)
 {

@@ -156,9 +156,9 @@ static double excess_of_text(const probe_far_head *h, int64_t size, probe_far_le
     return excess_of(h, size, left, OTHER_TEXT);
 }
 
-/* Returns the excess of outputs' distances with its error. Its freedom is that of blocks, of pairs
- * of parts, whose draws measure the distance, and of parts, which give the exact one (Welch and
- * Satterthwaite). */
+/* Returns the excess of outputs' distances with its error. Its degrees of freedom combine those of
+ * blocks, of pairs of parts, whose draws measure the distance, and of parts, which give the exact
+ * one (Welch and Satterthwaite). */
 static difference output_of(const probe_far_head *h, int64_t size, int source)
 {
     const probe_far_errors e =
@@ -202,7 +202,7 @@ static es_status add_rows(probe_far_summary *m, es_table *table, int source, con
                    .output = d[OUTPUT].value,
                    .p = (double)NAN};
         for (int s = 0; s < COMPARED; s++)
-            r->p = fmin(r->p, p[i * COMPARED + s]); /* the number, of a number and NaN */
+            r->p = fmin(r->p, p[i * COMPARED + s]); /* fmin() ignores NaN */
         r->differs = r->p <= LEVEL ? "yes" : "no";
     }
     return ES_OK;
@@ -233,7 +233,8 @@ static es_status add_summary(probe_far_summary *m, es_table *table, int source,
 }
 
 /* Adds the finding about one source. */
-static void tell(probe_far_summary *m, int source, const es_table *rows, const es_table *summary)
+static void add_findings(probe_far_summary *m, int source, const es_table *rows,
+                         const es_table *summary)
 {
     const row *r = es_rows(rows, row);
     const summary_row *s = es_rows(summary, summary_row) + es_table_rows(summary) - COMPARED;
@@ -267,7 +268,7 @@ static es_status compare(probe_far_summary *m, int source, es_table *rows, es_ta
     ES_TRY(es_holm(p, m->count * COMPARED, p, err));
     ES_TRY(add_rows(m, rows, source, all, p, err));
     ES_TRY(add_summary(m, summary, source, all, p, err));
-    tell(m, source, rows, summary);
+    add_findings(m, source, rows, summary);
     return ES_OK;
 }
 

@@ -57,7 +57,7 @@ const es_table_spec probe_forecast_table = {
             "far_mass_measured sink_mass sink_mass_measured context context_measured"),
     ES_ROW(row), .keys = "domain layer head n"};
 
-/* Where a row has a statistic, and what it is called. */
+/* The statistics of a row: name, and offsets of forecast and measurement. */
 enum { KINDS = PROBE_FAR_KINDS };
 static const struct {
     const char *name;
@@ -99,7 +99,7 @@ static const es_table_spec errors_table = {"forecast_errors", error_columns,
 
 /* ---- numbers of cells ---- */
 
-/* Returns the cells of a head as it was verified. */
+/* Returns the cells of a head's verification. */
 static probe_far_cells verified_cells(const probe_far_head *h)
 {
     const probe_far *far = h->far;
@@ -108,7 +108,7 @@ static probe_far_cells verified_cells(const probe_far_head *h)
         h->at,  es_far_rows(&far->verify)};
 }
 
-/* Returns the row of n keys as they were; -1: not measured. */
+/* Returns the row of contexts of n keys; -1: not measured. */
 static int64_t size_row(const es_far_spec *spec, int64_t n)
 {
     for (int64_t s = 0; s < spec->sizes; s++)
@@ -117,7 +117,7 @@ static int64_t size_row(const es_far_spec *spec, int64_t n)
     return -1;
 }
 
-/* Returns a backtest's forecast less what was; NaN: not known. */
+/* Returns a backtest's forecast minus the measured value; NaN: not known. */
 static double backtest(const probe_far_head *h, int number, probe_far_kind kind)
 {
     const es_far_spec *spec = &h->far->spec;
@@ -204,8 +204,8 @@ static es_status compute(probe_far_summary *m, work *w, es_error *err)
     return ES_OK;
 }
 
-/* Root mean square of a backtest over the heads of a domain that have it, or over one layer of them
- * (-1: all); NaN: none has. */
+/* Returns the root mean square of a backtest over the heads of a domain that have it, or over one
+ * layer of them (-1: all); NaN: none has. */
 static double backtest_rms(const probe_far_summary *m, const work *w, int64_t domain, int64_t layer,
                            int number, int kind)
 {
@@ -230,10 +230,10 @@ static double growth_of(const probe_far_summary *m, const work *w, int64_t domai
     return early > 0.0 ? fmax(late / early, 1.0) : 1.0;
 }
 
-/* Returns the error that a forecast is expected to have, the scatter over blocks apart: that of the
- * backtest over as many octaves, root mean square over the layer, times the growth of errors over
- * the octaves by which the forecast starts later; without such a backtest twice that of one octave
- * for two (THEORY 20, F5). */
+/* Returns the error that a forecast is expected to have besides the scatter over blocks: that of
+ * the backtest over as many octaves, root mean square over the layer, times the growth of errors
+ * over the octaves by which the forecast starts later; without such a backtest twice that of one
+ * octave for two (THEORY 20, F5). */
 static double expected_error(const probe_far_summary *m, const work *w, const probe_far_head *h,
                              int64_t target, int kind)
 {
@@ -316,7 +316,7 @@ static es_status add_backtests(probe_far_summary *m, es_table *table, const work
     return ES_OK;
 }
 
-/* Adds how forecasts compare with what --verify ran. */
+/* Adds the comparison of forecasts with the contexts that --verify ran. */
 static es_status add_verified(probe_far_summary *m, es_table *table, const work *w, es_error *err)
 {
     const es_far_spec *spec = &m->far->spec;
@@ -352,7 +352,7 @@ static double covered_at(const probe_far_summary *m, const work *w, int64_t targ
 }
 
 /* Adds a finding about the farthest forecast and its error. */
-static void tell_farthest(probe_far_summary *m, const work *w)
+static void report_farthest(probe_far_summary *m, const work *w)
 {
     const es_far_spec *spec = &m->far->spec;
     const int64_t last = spec->targets - 1;
@@ -382,11 +382,11 @@ static void tell_farthest(probe_far_summary *m, const work *w)
 }
 
 /* Adds the findings about forecasts, and how far they may be trusted. */
-static void tell(probe_far_summary *m, const work *w)
+static void add_findings(probe_far_summary *m, const work *w)
 {
     const es_far_spec *spec = &m->far->spec;
     if (es_far_forecasts(spec, spec->length / 2))
-        tell_farthest(m, w);
+        report_farthest(m, w);
     else
         es_answer_add_finding(m->answer,
                               "Caution: blocks of %lld tokens are too short to try a forecast on: "
@@ -414,6 +414,6 @@ es_status probe_far_put_forecast(probe_far_summary *m, es_error *err)
     ES_TRY(add_backtests(m, table, &w, err));
     ES_TRY(add_verified(m, table, &w, err));
     if (w.targets)
-        tell(m, &w);
+        add_findings(m, &w);
     return ES_OK;
 }

@@ -23,8 +23,8 @@ typedef struct far_work {
     const es_model_config *c;
     const far_angles *angles;   /* (1 + targets) of the length and of every target */
     const double *query_factor; /* (longest) of places; NULL: 1 */
-    const es_rotary *rotary;    /* of the layer; NULL: nothing turns */
-    bool by_place;              /* hidden states know their place: so do keys */
+    const es_rotary *rotary;    /* of the layer; NULL: no rotation */
+    bool by_place;              /* positions are in hidden states, hence in keys */
     es_mem_limit *budget;
     uint64_t cell; /* of random numbers */
     int64_t n, k, dv, kv_head;
@@ -71,11 +71,11 @@ typedef struct far_sources {
 } far_sources;
 
 /*! far_sources_of() : lists the other blocks of part `part` of `parts` stretches of a pool, or all
- *  of them if it has none. Draws of a query have a part each, so that they know nothing of each
- *  other. far_row() : returns the row of a pool that two uniform numbers stand for: one of the
- *  blocks, and a place below q->base, or, where keys know their place, the part of the block with
- *  `place`. far_uniforms() : draws the numbers w->uniform (2 count) of purpose `which` of the
- *  query. */
+ *  of them if it has none. The draws of a query come from different parts, so that they are
+ *  independent. far_row() : returns the row of a pool that two uniform numbers choose: one of the
+ *  blocks, and a place below q->base, or, where positions are in hidden states, the part of the
+ *  block with `place`. far_uniforms() : draws the numbers w->uniform (2 count) of purpose `which`
+ *  of the query. */
 far_sources far_sources_of(const far_work *w, const es_far_pool *pool, int part, int parts);
 int64_t far_row(const far_work *w, const far_query *q, const far_sources *s, int64_t place,
                 const double *u);

@@ -141,7 +141,7 @@ static es_status risk_of(const far_work *w, const far_query *q, const strata *s,
     return es_far_risk_of(&query, TOLERANCE, w->budget, keys->limit, out, err);
 }
 
-/* Returns what the jackknife makes of a number by all keys and one without a part (F3). */
+/* Returns the jackknife's pseudo-value from a number by all keys and one without a part (F3). */
 static double pseudo(double all, double without)
 {
     return ES_FAR_PARTS * all - (ES_FAR_PARTS - 1) * without;

@@ -12,7 +12,8 @@ probe_far_cells probe_far_cells_of(const probe_far_head *h)
                              h->blocks, h->at,         es_far_rows(&h->far->spec)};
 }
 
-const es_far_cell *probe_far_cell_of(const probe_far_cells *v, int64_t b, int64_t row)
+/* Returns a row of block b. */
+static const es_far_cell *cell_of(const probe_far_cells *v, int64_t b, int64_t row)
 {
     const es_far_cell *cells = es_job_cell(v->job, v->stage, v->first + b);
     return cells + v->at * v->rows + row;
@@ -31,7 +32,7 @@ static double mean_without(const probe_far_cells *v, const probe_far_at *at, es_
 {
     double sum = 0.0, count = 0.0;
     for (int64_t b = 0; b < v->blocks; b++) {
-        const es_far_cell *c = probe_far_cell_of(v, b, at->row);
+        const es_far_cell *c = cell_of(v, b, at->row);
         if (b == without)
             continue;
         sum += at->drawn ? probe_far_mean_draw(c->drawn, stat) : c->real[stat];
@@ -45,7 +46,7 @@ static double window_error(const probe_far_cells *v, const probe_far_at *at, int
 {
     double squares = 0.0, spread = 0.0;
     for (int64_t b = 0; b < v->blocks; b++) {
-        const es_far_cell *cell = probe_far_cell_of(v, b, at->row);
+        const es_far_cell *cell = cell_of(v, b, at->row);
         if (b == without)
             continue;
         squares += at->drawn ? cell->drawn_window[c] : cell->real_window[c];
@@ -79,7 +80,7 @@ static double log_limit_error(const probe_far_cells *v, const probe_far_at *at, 
 {
     double exact = 0.0, spread = 0.0;
     for (int64_t b = 0; b < v->blocks; b++) {
-        const es_far_cell *c = probe_far_cell_of(v, b, at->row);
+        const es_far_cell *c = cell_of(v, b, at->row);
         exact += b == without ? 0.0 : c->exact;
         spread += b == without ? 0.0 : c->spread;
     }

@@ -14,7 +14,7 @@ enum { LANES = 8 };
 
 /* ---- scores ---- */
 
-/* Returns a . b, in lanes: a single sum waits for itself. */
+/* Returns a . b, summed in lanes: additions to a single sum would wait for each other. */
 static float dot(const float *a, const float *b, int64_t k)
 {
     float lane[LANES] = {0}, sum = 0.0F;
@@ -104,8 +104,9 @@ static void put_sure(far_work *w, const far_query *q)
         put(w, q, to++, d, w->key + (q->i - d) * w->k, w->value + (q->i - d) * w->dv);
 }
 
-/* Returns the factor of turned queries: what YaRN and longrope multiply queries and keys with, of
- * which the angles have one, and what queries are multiplied with at their place. */
+/* Returns the factor of turned queries: the factor by which YaRN and longrope multiply queries and
+ * keys, counted once because the angles contain it once, and the factor of queries by their place.
+ */
 static double scale_of(const far_work *w, const far_query *q)
 {
     return w->seen->scale * (w->rotary ? w->rotary->attention : 1.0) *

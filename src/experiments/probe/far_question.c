@@ -278,8 +278,8 @@ static const es_cell_field fields[] = {ES_FIELD_LIST(es_far_cell, real),
                                        ES_FIELD(es_far_cell, k_cos),
                                        {0}};
 
-/* A pool that is to be built: `count` blocks of a text, the first of which has the number `first`;
- * -1: of another text, which no query is from. */
+/* The description of a pool: `count` blocks of a text, the first of which has the number `first`;
+ * -1: of another text, from which no query comes. */
 typedef struct wanted {
     const es_blocks *text;
     const es_far_spec *spec;

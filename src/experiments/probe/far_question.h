@@ -53,8 +53,6 @@ typedef struct probe_far_cells {
     int64_t at, rows;      /* number of the head, and rows that each has */
 } probe_far_cells;
 
-const es_far_cell *probe_far_cell_of(const probe_far_cells *cells, int64_t b, int64_t row);
-
 /* What a head does at one context. Logarithms, because those of heads and of contexts have errors
  * that are alike. */
 typedef enum probe_far_kind {
@@ -121,12 +119,7 @@ double probe_far_without(const double *x, int count, int without);
 /* A number of a head at one size, without some of its data. */
 typedef double (*probe_far_statistic)(const probe_far_head *h, int64_t size, probe_far_left left);
 
-/*! probe_far_exact(), probe_far_real_error(), probe_far_gaussian() : root mean square distances
- * from the limit, over the spread of outputs at the longest n. probe_far_ratio() : mean square of
- * the second over that of the first. */
-double probe_far_exact(const probe_far_head *h, int64_t size, probe_far_left left);
-double probe_far_real_error(const probe_far_head *h, int64_t size, probe_far_left left);
-double probe_far_gaussian(const probe_far_head *h, int64_t size, probe_far_left left);
+/*! probe_far_ratio() : mean square distance of real outputs from the limit over the exact one. */
 double probe_far_ratio(const probe_far_head *h, int64_t size, probe_far_left left);
 
 /* A number with its standard errors by what is left out. */
@@ -134,10 +127,8 @@ typedef struct probe_far_errors {
     double value, blocks, pairs, parts;
 } probe_far_errors;
 
-/*! probe_far_errors_of() : a statistic with its standard errors. probe_far_measure() : with that of
- *  all together. */
+/*! probe_far_errors_of() : a statistic with its standard errors. */
 probe_far_errors probe_far_errors_of(const probe_far_head *h, int64_t size, probe_far_statistic of);
-es_measured probe_far_measure(const probe_far_head *h, int64_t size, probe_far_statistic of);
 
 /*! probe_far_pool_share() : returns the limit's squared error over the measured square, at the
  *  longest n. */
@@ -167,8 +158,7 @@ typedef struct probe_far_head_row {
     es_measured far_mass, sink_mass, ess_n;
 } probe_far_head_row;
 
-extern const es_table_spec probe_far_rows_table, probe_far_heads_table, probe_far_classes_table,
-    probe_far_ratios_table;
+extern const es_table_spec probe_far_classes_table, probe_far_ratios_table;
 extern const es_table_spec probe_exchange_summary_table, probe_forecast_table;
 
 /* The summary under way. */

@@ -53,7 +53,7 @@ static const es_column row_columns[] = {
     ES_COL(probe_far_row, local_mass, ES_FORMAT_REAL, "local", "share", "weight on the last keys"),
     ES_COL(probe_far_row, top_weight, ES_FORMAT_REAL, "top weight", "share", "largest weight"),
     {0}};
-const es_table_spec probe_far_rows_table = {
+static const es_table_spec rows_table = {
     "far_rows", row_columns,
     ES_VIEW("Heads and their far field as contexts grow",
             "domain layer head n relative_error_exact relative_error ratio "
@@ -107,8 +107,8 @@ static const es_table_view head_views[] = {
     {"Heads: how many keys count", "domain layer head ess_n far_mass sink_mass rate_map output_rms",
      .only_with_full = true},
     {0}};
-const es_table_spec probe_far_heads_table = {
-    "far_heads", head_columns, head_views, ES_ROW(probe_far_head_row), .keys = "domain layer head"};
+static const es_table_spec heads_table = {"far_heads", head_columns, head_views,
+                                          ES_ROW(probe_far_head_row), .keys = "domain layer head"};
 
 /* ---- numbers ---- */
 
@@ -151,17 +151,21 @@ static double spread_of(const probe_far_head *h, probe_far_left left)
     return sum;
 }
 
-double probe_far_exact(const probe_far_head *h, int64_t size, probe_far_left left)
+/* Returns the exact root mean square distance from the limit, over the spread of outputs at the
+ * longest n. */
+static double exact_error(const probe_far_head *h, int64_t size, probe_far_left left)
 {
     return sqrt(sums_of(h, size, left).exact / spread_of(h, left));
 }
 
-double probe_far_real_error(const probe_far_head *h, int64_t size, probe_far_left left)
+/* Returns that of real outputs. */
+static double real_error(const probe_far_head *h, int64_t size, probe_far_left left)
 {
     return sqrt(fmax(sums_of(h, size, left).measured, 0.0) / spread_of(h, left));
 }
 
-double probe_far_gaussian(const probe_far_head *h, int64_t size, probe_far_left left)
+/* Returns that of Gaussian keys. */
+static double gaussian_error(const probe_far_head *h, int64_t size, probe_far_left left)
 {
     return sqrt(sums_of(h, size, left).gaussian / spread_of(h, left));
 }
@@ -188,19 +192,19 @@ static double slope(const probe_far_head *h, probe_far_statistic error, probe_fa
 static double exact_rate(const probe_far_head *h, int64_t size, probe_far_left left)
 {
     (void)size; /* of all */
-    return slope(h, probe_far_exact, left);
+    return slope(h, exact_error, left);
 }
 
 static double measured_rate(const probe_far_head *h, int64_t size, probe_far_left left)
 {
     (void)size;
-    return slope(h, probe_far_real_error, left);
+    return slope(h, real_error, left);
 }
 
 static double gaussian_rate(const probe_far_head *h, int64_t size, probe_far_left left)
 {
     (void)size;
-    return slope(h, probe_far_gaussian, left);
+    return slope(h, gaussian_error, left);
 }
 
 /* Returns ln n where the exact error falls to a tenth for good; -inf: before the shortest n; inf:
@@ -209,12 +213,12 @@ static double log_tenth(const probe_far_head *h, int64_t size, probe_far_left le
 {
     const es_far_spec *spec = &h->far->spec;
     int64_t s = spec->sizes - 1;
-    double above, below = probe_far_exact(h, s, left);
+    double above, below = exact_error(h, s, left);
     (void)size;
     if (!(below <= TENTH))
         return (double)INFINITY;
     for (; s > 0; s--, below = above) {
-        above = probe_far_exact(h, s - 1, left);
+        above = exact_error(h, s - 1, left);
         if (above <= TENTH)
             continue;
         const double low = log((double)spec->size[s - 1]), high = log((double)spec->size[s]);
@@ -241,7 +245,8 @@ probe_far_errors probe_far_errors_of(const probe_far_head *h, int64_t size, prob
                               es_jackknife(value, parts, ES_FAR_PARTS).se};
 }
 
-es_measured probe_far_measure(const probe_far_head *h, int64_t size, probe_far_statistic of)
+/* Returns a statistic with the standard error of all that is left out together. */
+static es_measured measure(const probe_far_head *h, int64_t size, probe_far_statistic of)
 {
     const probe_far_errors e = probe_far_errors_of(h, size, of);
     return (es_measured){e.value,
@@ -259,10 +264,10 @@ static void fill(const probe_far_head *h, int64_t s, probe_far_row *r)
     r->layer = h->layer;
     r->head = h->head;
     r->n = h->far->spec.size[s];
-    r->relative_error_exact = probe_far_measure(h, s, probe_far_exact);
-    r->relative_error = probe_far_measure(h, s, probe_far_real_error);
-    r->ratio = probe_far_measure(h, s, probe_far_ratio);
-    r->relative_error_predicted = probe_far_measure(h, s, probe_far_gaussian);
+    r->relative_error_exact = measure(h, s, exact_error);
+    r->relative_error = measure(h, s, real_error);
+    r->ratio = measure(h, s, probe_far_ratio);
+    r->relative_error_predicted = measure(h, s, gaussian_error);
     r->relative_error_sampling = sqrt(sum.sampling / spread_of(h, all));
     r->pool_error = sqrt(sum.pool / spread_of(h, all));
     r->entropy = probe_far_real(h, s, ES_FAR_ENTROPY);
@@ -273,11 +278,12 @@ static void fill(const probe_far_head *h, int64_t s, probe_far_row *r)
     r->top_weight = probe_far_real(h, s, ES_FAR_TOP);
 }
 
-/* Fills where the exact error falls to a tenth, or which end of the grid that is beyond. */
+/* Fills the n at which the exact error falls to a tenth, or the end of the grid that it lies
+ * beyond. */
 static void fill_tenth(const probe_far_head *h, probe_far_head_row *r)
 {
     const es_far_spec *spec = &h->far->spec;
-    const es_measured tenth = probe_far_measure(h, spec->sizes - 1, log_tenth);
+    const es_measured tenth = measure(h, spec->sizes - 1, log_tenth);
     r->tokens_for_tenth_sign = isfinite(tenth.value) ? "" : tenth.value > 0.0 ? ">" : "<";
     r->tokens_for_tenth = probe_exp(tenth);
     if (!isfinite(tenth.value))
@@ -299,9 +305,9 @@ static void fill_head(const probe_far_head *h, const probe_far_row *last, probe_
     r->relative_error_exact = last->relative_error_exact;
     r->relative_error = last->relative_error;
     r->ratio = last->ratio;
-    r->rate_map_exact = probe_far_measure(h, size, exact_rate);
-    r->rate_map = probe_far_measure(h, size, measured_rate);
-    r->rate_map_predicted = probe_far_measure(h, size, gaussian_rate);
+    r->rate_map_exact = measure(h, size, exact_rate);
+    r->rate_map = measure(h, size, measured_rate);
+    r->rate_map_predicted = measure(h, size, gaussian_rate);
     fill_tenth(h, r);
     r->effective_context =
         probe_exp(probe_far_measured(&cells, &at, PROBE_FAR_LOG_CONTEXT, h->scratch));
@@ -321,8 +327,8 @@ es_status probe_far_put_rows(probe_far_summary *m, es_error *err)
 {
     es_table *classes = es_answer_table(m->answer, &probe_far_classes_table);
     es_table *ratios = es_answer_table(m->answer, &probe_far_ratios_table);
-    es_table *heads = es_answer_table(m->answer, &probe_far_heads_table);
-    es_table *table = es_answer_table(m->answer, &probe_far_rows_table);
+    es_table *heads = es_answer_table(m->answer, &heads_table);
+    es_table *table = es_answer_table(m->answer, &rows_table);
     for (int64_t i = 0; i < m->count; i++) {
         probe_far_row *r = NULL;
         for (int64_t s = 0; s < m->far->spec.sizes; s++) {

@@ -17,7 +17,7 @@ enum { TOKENS = 128 }; /* of random numbers that a query may use */
 
 /* ---- places ---- */
 
-/* Sums over the places of a range: means (width) and the mean square. */
+/* Writes the mean (width) of the rows of a range and returns their mean square. */
 static double mean_rows(const far_work *w, const es_view *rows, int64_t from, int64_t to,
                         double *mean)
 {
@@ -150,7 +150,7 @@ static void divide(const far_work *w, es_far_cell *cell)
     }
 }
 
-/* Queries of n keys as they ran. */
+/* Measures queries of n keys as they ran. */
 static es_status add_size(far_work *w, int64_t n, uint64_t token, es_far_cell *cell, es_error *err)
 {
     *cell = (es_far_cell){{0}};
@@ -171,7 +171,8 @@ static void clear(es_far_cell *cell)
         numbers[i] = (double)NAN;
 }
 
-/* Forecasts n keys from queries that saw `base`, and far keys from the places that these saw. */
+/* Forecasts contexts of n keys, with queries that saw `base` keys and far keys from the places that
+ * these saw. */
 static es_status forecast(far_work *w, int64_t base, int64_t n, int64_t table, uint64_t token,
                           es_far_cell *cell, es_error *err)
 {
@@ -205,7 +206,8 @@ static double cosine(const double *a, const double *b, int64_t k)
     return es_lab_dot(a, b, k) / sqrt(es_lab_dot(a, a, k) * es_lab_dot(b, b, k));
 }
 
-/* Length and direction of queries or keys over the places (half, n], and before these. */
+/* Finds length and direction of queries or keys over the places (n/2, n], and the turn since the
+ * places before. */
 static void drift_of(const far_work *w, const es_view *rows, int64_t n, double *norm, double *turn,
                      double *scratch)
 {
@@ -268,7 +270,7 @@ static es_status allocate(far_work *w, es_arena *arena, es_error *err)
     return ES_OK;
 }
 
-/* Sizes, forecasts and backtests of one head. */
+/* Measures sizes, forecasts and backtests of one head. */
 static es_status measure(far_work *w, es_far_cell *cells, es_error *err)
 {
     const es_far_spec *spec = w->spec;
@@ -322,7 +324,8 @@ static es_status visit(void *user, const es_model_seen *seen, es_error *err)
                   .kv_head = seen->head / (c->heads / c->kv_heads)};
     const es_rotary *rotary = es_model_rotary(c, es_model_layer(c, seen->layer));
     w.rotary = seen->plain_k.data && rotary && rotary->width ? rotary : NULL;
-    w.by_place = v->spec->model->position.w != NULL; /* config.position_rows is of all models */
+    w.by_place =
+        v->spec->model->position.w != NULL; /* config.position_rows is set for all models */
     es_status status = allocate(&w, &arena, err);
     if (status == ES_OK)
         status = measure(&w, v->out + head * es_far_rows(v->spec), err);

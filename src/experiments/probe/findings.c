@@ -33,8 +33,8 @@ double probe_largest_n(const probe_state *s) { return (double)s->spec.sizes[s->s
 /* ---- what heads do ---- */
 
 /* Adds the finding that counts heads by class. */
-static void tell_classes(const es_job *job, const head_rows *heads, const probe_class_row *classes,
-                         es_answer *a)
+static void report_classes(const es_job *job, const head_rows *heads,
+                           const probe_class_row *classes, es_answer *a)
 {
     const probe_state *s = job->state;
     char n[ES_SAY_SIZE];
@@ -63,8 +63,8 @@ static double median_of(const head_rows *heads, size_t offset)
     return es_median_of(heads->scratch, count);
 }
 
-/* How fast single outputs converge, and what Gaussian tokens would do. */
-static void tell_rates(const head_rows *heads, es_answer *a)
+/* Adds how fast single outputs converge, and what Gaussian tokens would do. */
+static void report_rates(const head_rows *heads, es_answer *a)
 {
     const double rate = median_of(heads, offsetof(probe_head_row, rate_map.rate.value));
     if (isfinite(rate))
@@ -83,9 +83,9 @@ static bool is_bound(const probe_head_row *r)
     return r->thin > PROBE_THIN && isfinite(r->tokens_for_tenth.value);
 }
 
-/* How many heads need more tokens than the pool has, and the one that needs most. Heads with a
+/* Adds how many heads need more tokens than the pool has, and the one that needs most. Heads with a
  * lower bound may be among either. */
-static void tell_slowest(const probe_state *s, const head_rows *heads, es_answer *a)
+static void report_slowest(const probe_state *s, const head_rows *heads, es_answer *a)
 {
     const double tokens = (double)s->pools.cost.tokens;
     char needs[ES_SAY_SIZE], size[ES_SAY_SIZE], error[2 * ES_SAY_SIZE] = "";
@@ -117,16 +117,16 @@ static void tell_slowest(const probe_state *s, const head_rows *heads, es_answer
         error);
 }
 
-es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *classes,
-                           es_answer *answer, es_error *err)
+es_status probe_add_head_findings(es_job *job, const es_table *heads, const es_table *classes,
+                                  es_answer *answer, es_error *err)
 {
     const probe_state *s = job->state;
     head_rows all;
     ES_TRY(rows_of(job, heads, &all, err));
     es_pools_unreadable(&s->pools, answer);
-    tell_classes(job, &all, es_rows(classes, probe_class_row), answer);
-    tell_rates(&all, answer);
-    tell_slowest(s, &all, answer);
+    report_classes(job, &all, es_rows(classes, probe_class_row), answer);
+    report_rates(&all, answer);
+    report_slowest(s, &all, answer);
     return ES_OK;
 }
 

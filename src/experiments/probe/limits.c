@@ -241,7 +241,7 @@ static es_status summarise_heads(es_job *job, es_answer *answer, es_error *err)
     es_job_phase(job, "describing heads", (double)probe_places(m.s) * m.s->cost.open_flops);
     ES_TRY(probe_describe_layers(&m, err));
     ES_TRY(probe_sum_up_classes(job, m.heads, probe_largest_n(m.s), classes, matter, err));
-    ES_TRY(probe_tell_heads(job, m.heads, classes, answer, err));
+    ES_TRY(probe_add_head_findings(job, m.heads, classes, answer, err));
     if (differences)
         ES_TRY(probe_compare_domains(job, differences, answer, err));
     if (m.s->window_stage >= 0)

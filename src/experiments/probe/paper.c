@@ -212,7 +212,7 @@ static es_status draw_sizes(crowd *c, int64_t draw, int64_t *rows, es_probe_pape
         ES_TRY(meet(c, rows, p->spec.sizes[i], err));
         cells[i] = (es_probe_paper_cell){es_lab_distance(c->mean, p->mean, Q),
                                          es_lab_distance(c->cov, p->cov, Q * Q)};
-        ES_TRY(es_lab_tell(&p->exec, i + 1, p->spec.n_sizes, err));
+        ES_TRY(es_lab_report_progress(&p->exec, i + 1, p->spec.n_sizes, err));
     }
     return ES_OK;
 }

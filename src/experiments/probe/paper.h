@@ -13,16 +13,15 @@
  * tokens of its own. (In probe.h queries are fixed, the limit is a whole pool, sizes are prefixes
  * of one draw, and every head stands for itself.)
  *
- * Where the public code has a trap, this is done: a passage has no padding (there a text that is
- * too short is filled with [PAD], which count as tokens); kernels are f32 and moments f64 (there
- * f16 and f32). Biases of keys and values are left out, because they change neither error.
+ * Differences from the public code: a passage has no padding (there a text that is too short is
+ * filled with [PAD], which count as tokens); kernels are f32 and moments f64 (there f16 and f32).
+ * Biases of keys and values are left out, because they change neither error.
  *
  *     es_probe_paper_open(&spec, layer, block, &paper, &err);
  *     es_probe_paper_draw(paper, r, cells, &err);                  (sizes)
  *
- * Of an es_probe_spec model, pool, sizes, seed and exec matter. A draw is a pure function of (seed,
- * layer, block, its number); a paper may be used by several threads.
- */
+ * Only model, pool, sizes, seed and exec of an es_probe_spec are used. A draw is a pure function of
+ * (seed, layer, block, its number); a paper may be used by several threads. */
 #ifndef ES_EXPERIMENTS_PROBE_PAPER_H
 #define ES_EXPERIMENTS_PROBE_PAPER_H
 

@@ -25,13 +25,13 @@ static const probe_position_head_row *heads_of(const summary_ctx *t)
     return es_rows(t->f->heads, probe_position_head_row);
 }
 
-/* Do the queries with the longest contexts see the first keys? */
+/* Returns whether the queries with the longest contexts see the first keys. */
 static bool sees_first(const summary_ctx *t) { return t->p->grid.seen == t->p->spec.length; }
 
 /* ---- what heads do ---- */
 
 /* Adds the finding where heads look: near, between or far. */
-static void tell_places(const summary_ctx *t)
+static void report_places(const summary_ctx *t)
 {
     const es_positions_grid *g = &t->p->grid;
     long long of[PROBE_HEAD_PLACES];
@@ -60,7 +60,7 @@ static void say_share(es_measured x, char out[ES_SAY_SIZE])
 }
 
 /* Weight on one key may be retrieval; weight on a sink is none. */
-static void tell_sinks(const summary_ctx *t)
+static void report_sinks(const summary_ctx *t)
 {
     const es_positions_grid *g = &t->p->grid;
     const int64_t last = g->bins - 1;
@@ -95,7 +95,7 @@ static int64_t count_growth(const summary_ctx *t, probe_growth growth)
 }
 
 /* A window that grows with n costs the model nothing by itself. */
-static void tell_windows(const summary_ctx *t)
+static void report_windows(const summary_ctx *t)
 {
     const es_positions_grid *g = &t->p->grid;
     const double n = (double)g->to[g->bins - 1];
@@ -154,12 +154,13 @@ static void caution(const summary_ctx *t)
             (long long)t->p->spec.length, ES_POSITIONS_LOCAL);
 }
 
-void probe_positions_tell(const es_job *job, const probe_position_facts *facts, es_answer *answer)
+void probe_positions_add_findings(const es_job *job, const probe_position_facts *facts,
+                                  es_answer *answer)
 {
     const probe_state *s = job->state;
     const summary_ctx t = {.s = s, .p = &s->positions, .f = facts, .answer = answer};
-    tell_places(&t);
-    tell_sinks(&t);
-    tell_windows(&t);
+    report_places(&t);
+    report_sinks(&t);
+    report_windows(&t);
     caution(&t);
 }

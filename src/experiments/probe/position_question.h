@@ -68,9 +68,9 @@ es_measured probe_track_horizon(const probe_track *t, bool plain);
 
 /*! probe_track_context() : the effective context of a bin's queries at relative error `error`: the
  *  smallest window, sinks beside it, from which on the root mean square of |y_w - y| stays below
- *  `error` times that of outputs around their mean; between windows of the grid a line in ln w. Of
- *  its logarithm the mean and, by the jackknife, the standard error; t->scratch has the logarithms
- *  without each block afterwards. */
+ *  `error` times that of outputs around their mean; between windows of the grid a line in ln w.
+ *  Returns the mean of its logarithm, with the standard error by the jackknife; t->scratch has the
+ *  logarithms without each block afterwards. */
 es_measured probe_track_context(const probe_track *t, int64_t bin, double error);
 
 /*! probe_track_error() : the relative error of window `window`, by the same measure. */
@@ -91,8 +91,8 @@ es_measured probe_track_window_error(const probe_track *t);
 
 /* ---- words ---- */
 
-/* Where a head needs to look, by window_error: how far its outputs are off at the longest n if it
- * sees only the last 64 keys and the first 4, over their standard deviation.
+/* How far back a head needs keys, by window_error: how far its outputs are off at the longest n if
+ * it sees only the last 64 keys and the first 4, over their standard deviation.
  *
  *     near       below 0.1
  *     between    0.1 or more and below 0.5
@@ -117,7 +117,7 @@ const char *probe_place_name(probe_head_place place);
  *  mean of ln 1/sum w^2 of queries that see about n keys. */
 es_regime probe_concentration_of(es_measured log_ess, double n, int64_t blocks);
 
-/* Does the effective context grow with n where n is largest? One cut-off, d ln w / d ln n = 0.2
+/* Whether the effective context grows with n where n is largest: one cut-off, d ln w / d ln n = 0.2
  * (twice the text, 15 % more window), and the 95 % interval on one side of it. */
 #define PROBE_GROWS 0.2
 typedef enum probe_growth { PROBE_GROWING, PROBE_SATURATED, PROBE_UNCLEAR } probe_growth;
@@ -186,7 +186,7 @@ extern const es_table_spec probe_position_classes_table, probe_position_heads_ta
 /*! probe_positions_close() : frees the blocks. */
 void probe_positions_close(probe_positions *p);
 
-/* What sentences are made of. The numbers are of all heads at the longest n, with errors over
+/* The numbers of the findings. The numbers are of all heads at the longest n, with errors over
  * blocks. */
 typedef struct probe_position_facts {
     const es_table *classes, *heads;
@@ -194,8 +194,9 @@ typedef struct probe_position_facts {
     es_measured window_share;                         /* median over heads */
 } probe_position_facts;
 
-/*! probe_positions_tell() : adds the findings. */
-void probe_positions_tell(const es_job *job, const probe_position_facts *facts, es_answer *answer);
+/*! probe_positions_add_findings() : adds the findings. */
+void probe_positions_add_findings(const es_job *job, const probe_position_facts *facts,
+                                  es_answer *answer);
 
 /*! probe_octave_bin() : the bin that ends at, or last before, the length over 2^octave; -1: none.
  */

@@ -199,7 +199,8 @@ static es_status sum_up_head(probe_position_summary *m, int64_t domain, int64_t 
     return probe_position_add_curves(m, r) ? ES_OK : es_answer_status(m->job->answer, err);
 }
 
-/* Median over heads of the share of n that a window needs; `without` -1: by all blocks. */
+/* Returns the median over heads of the share of n that a window needs; `without` -1: by all blocks.
+ */
 static double median_share(const probe_position_summary *m, int64_t without, double *scratch)
 {
     const int64_t rows = es_table_rows(m->heads);
@@ -209,7 +210,7 @@ static double median_share(const probe_position_summary *m, int64_t without, dou
     return es_median_of(scratch, rows);
 }
 
-/* That median with its error, by the jackknife over blocks. */
+/* Returns that median with its error, by the jackknife over blocks. */
 static es_measured jackknife_share(const probe_position_summary *m, double *scratch)
 {
     for (int64_t b = 0; b < m->p->blocks; b++)
@@ -277,7 +278,7 @@ static es_status summarise_positions(es_job *job, es_answer *answer, es_error *e
         .rests_on_sink = es_average_column(averages + RESTS_ON_SINK * blocks, blocks, 1),
         .window_share = jackknife_share(&m, scratch)};
     put_scalars(m.p, &facts, answer);
-    probe_positions_tell(job, &facts, answer);
+    probe_positions_add_findings(job, &facts, answer);
     return ES_OK;
 }
 

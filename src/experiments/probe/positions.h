@@ -11,7 +11,7 @@
  *     standard deviation of a query's scores, and u = sd / sqrt(2 ln n) (THEORY 4.3, 9),
  *     critical temperature of a query's scores, by gap counting (THEORY 21),
  *     |y_w - y|^2 for outputs y_w over the last w keys and the sinks, and the weight these have,
- *     for a geometric grid of w: the smallest w that will do is the *effective context*;
+ *     for a geometric grid of w: the smallest w with a small error is the *effective context*;
  *
  * and over all places: mean score by distance i - j, of queries and keys as they are and as they
  * were before their rotation by rotary positions, and horizons of both.

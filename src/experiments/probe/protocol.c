@@ -12,10 +12,11 @@
  * how much another would change. */
 enum { PASSAGES = PROBE_PASSAGES, MEAN = 0, COV = 1, ERRORS = 2 };
 
-/* Was --protocol paper given? */
+/* Returns whether --protocol paper was given. */
 static bool is_asked(const es_job *job) { return ((const probe_params *)job->params)->paper == 1; }
 
-/* As many passages as that, or as the smallest pool has blocks. */
+/* Returns the number of passages: at most PASSAGES, and no more than the smallest pool has blocks.
+ */
 static int64_t passages_of(const probe_state *s)
 {
     int64_t least = PASSAGES;
@@ -26,7 +27,7 @@ static int64_t passages_of(const probe_state *s)
     return least;
 }
 
-/* The block of the pool that a passage is. */
+/* Returns the number of a passage's block in the pool. */
 static int64_t block_of(const probe_state *s, int64_t place, int64_t passage)
 {
     const es_pool *pool = s->pools.domains[place / s->layers].pool;
@@ -47,7 +48,7 @@ es_probe_price probe_paper_price(const es_job *job, const probe_state *s)
                             .bytes = draw.bytes > open.bytes ? draw.bytes : open.bytes};
 }
 
-/* The passage of that number among those of all places; opened anew only when another comes. */
+/* Opens the passage of that number among those of all places, unless it is the open one. */
 static es_status open_passage(es_job *job, int64_t number, const es_exec *exec, es_error *err)
 {
     probe_state *s = job->state;
@@ -145,7 +146,7 @@ static const es_table_spec points_table = {
 
 /* ---- summary ---- */
 
-/* What the functions that fill rows share. */
+/* State that the functions that fill rows share. */
 typedef struct summary_ctx {
     es_job *job;
     es_table *rates, *points;
@@ -216,7 +217,7 @@ static es_status sum_up_passage(summary_ctx *m, es_error *err)
 }
 
 /* States the range of rates over passages. */
-static void tell_rates(const es_table *t, es_answer *a)
+static void report_rates(const es_table *t, es_answer *a)
 {
     const rate_row *rows = es_rows(t, rate_row);
     double low[ERRORS] = {INFINITY, INFINITY}, high[ERRORS] = {-INFINITY, -INFINITY};
@@ -268,7 +269,7 @@ es_status probe_sum_up_paper(es_job *job, es_answer *answer, es_error *err)
         ES_TRY(es_series_new(&job->arena, p->replicates, s->spec.n_sizes, &m.series[which], err));
     for (m.number = 0; m.number < probe_places(s) * passages_of(s); m.number++)
         ES_TRY(sum_up_passage(&m, err));
-    tell_rates(m.rates, answer);
+    report_rates(m.rates, answer);
     caution_passages(s, m.rates, answer);
     return ES_OK;
 }

@@ -295,10 +295,10 @@ double probe_forwards(const probe_state *s, int64_t per, int64_t group);
 
 /* ---- findings.c ---- */
 
-/*! probe_tell_heads() : adds findings about the heads and their classes. probe_caution() : adds
- *  what limits them. */
-es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *classes,
-                           es_answer *answer, es_error *err);
+/*! probe_add_head_findings() : adds findings about the heads and their classes. probe_caution() :
+ * adds what limits them. */
+es_status probe_add_head_findings(es_job *job, const es_table *heads, const es_table *classes,
+                                  es_answer *answer, es_error *err);
 es_status probe_caution(es_job *job, const es_table *heads, es_answer *answer, es_error *err);
 
 /*! probe_counted() : "heads", or "pairs of a head and a domain". */

@@ -50,7 +50,7 @@ static int64_t limit_group(const es_job *job)
 /* Returns the number of slices of a layer. */
 static int64_t slices_of(const probe_state *s) { return es_probe_slices(&s->spec); }
 
-/* The same number for each rank. Grouping does not change cells. */
+/* Returns the same number on each rank. Grouping does not change cells. */
 static int64_t exact_group(const es_job *job, const probe_state *s)
 {
     const int64_t all = s->layers * slices_of(s), ranks = es_executor_of(&job->exec)->ranks;
@@ -60,8 +60,8 @@ static int64_t exact_group(const es_job *job, const probe_state *s)
 
 /* ---- cost ---- */
 
-/* Runs of the whole model that walks take where `per` cells of a layer are done `group` at a time:
- * each goes as far as the last of its layers is deep. None where the pool is on disk. */
+/* Returns how many runs of the whole model the walks take if `per` cells of a layer are done
+ * `group` at a time: each run ends after the last of its layers. 0 where the pool is on disk. */
 double probe_forwards(const probe_state *s, int64_t per, int64_t group)
 {
     double layers = 0.0;
@@ -72,8 +72,8 @@ double probe_forwards(const probe_state *s, int64_t per, int64_t group)
     return layers / (double)s->layers;
 }
 
-/* States of parts that wait for their turn at rank 0; of the three that state_bytes counts for a
- * layer one is like these. A single rank has none. */
+/* Returns the memory of states that wait at rank 0 to be folded: one of the three that state_bytes
+ * counts for a layer is of this size. A single rank has none. */
 static double waiting_bytes(const es_job *job, const probe_state *s)
 {
     const int64_t window = es_job_window(job), others = s->cost.parts - 1;

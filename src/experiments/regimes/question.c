@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 
-const char *const regimes_laws[] = {"uniform",   "vmf",     "mixture", "subsphere",
-                                    "vanishing", "planted", "file",    NULL};
+static const char *const regimes_laws[] = {"uniform",   "vmf",     "mixture", "subsphere",
+                                           "vanishing", "planted", "file",    NULL};
 
 static const es_param params[] = {
     {"dim", 'd', ES_PARAM_COUNTS, "GRID", "dimension: keys lie on the unit sphere of R^D",

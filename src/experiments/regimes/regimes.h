@@ -136,7 +136,7 @@ double es_regimes_normal_p(const es_regimes_row *row);
 
 /* ---- the study ---- */
 
-/* In the order of regimes_laws. */
+/* Values of --law, in the order of its words. */
 enum {
     REGIMES_UNIFORM,
     REGIMES_VMF,
@@ -146,7 +146,6 @@ enum {
     REGIMES_PLANTED,
     REGIMES_FILE
 };
-extern const char *const regimes_laws[];
 
 /* The options. */
 typedef struct regimes_params {

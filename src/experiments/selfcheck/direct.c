@@ -56,7 +56,7 @@ static es_status bars(uint64_t seed, double memory, const es_exec *exec, es_esti
         const es_error_bar bar =
             es_error_bar_of(powers + i / WIDTH * 3, CONTEXT, entropy[i / WIDTH]);
         const double half = bar.t * sqrt(bar.factor * spread[i]);
-        if (bar.told)
+        if (bar.valid)
             out[i] = (es_estimate){output[i] - scale * queries[i], -half, half};
     }
     return ES_OK;

@@ -100,10 +100,9 @@ double es_figure_within(const es_figure *figure, const es_estimate *answer, doub
                         double errors);
 double es_figure_should(const es_figure *figure, double errors);
 
-/*! es_figure_off() : is a share that was found, with its standard error, off from what it should be
- *  by more than four of them and two points of a hundred? Verdicts may be wrong less often, and
- *  bounds hold more often. Nothing
- *  found (NaN) is off: what is never said cannot be relied on. */
+/*! es_figure_off() : returns whether a share differs from its expected value by more than four of
+ *  its standard errors and two percentage points. Verdicts may be wrong less often, and bounds hold
+ *  more often. Nothing found (NaN) is off: what is never said cannot be relied on. */
 bool es_figure_off(es_figure_kind kind, double nominal, double found, double se);
 
 /* ---- settings ---- */

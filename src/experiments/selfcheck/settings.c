@@ -15,7 +15,7 @@
 
 /* ---- files ---- */
 
-/* The address of a file's numbers; `which` tells files of one setting apart. */
+/* Returns the address of a file's numbers; `which` is the number of the file in its setting. */
 static es_address address_of(uint64_t seed, uint64_t which)
 {
     return (es_address){.seed = seed, .experiment = ES_EXPERIMENT_SELFCHECK, .cell = which};

@@ -221,7 +221,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 /* ---- findings ---- */
 
 /* Adds the finding what a sink at the threshold takes, and when one half is right. */
-static void tell_threshold(es_answer *answer, const sink_row *r)
+static void report_threshold(es_answer *answer, const sink_row *r)
 {
     char weight[ES_SAY_SIZE];
     es_answer_add_finding(answer,
@@ -256,7 +256,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         r->output_exact = exact_output(r->n, r->spread, r->score);
         r->z = (r->weight.value - r->weight_exact) / r->weight.se;
         if (r->offset == 0.0 && pair + 1 == pairs)
-            tell_threshold(answer, r);
+            report_threshold(answer, r);
     }
     return ES_OK;
 }

@@ -106,7 +106,7 @@ static const es_table_spec heads_table = {
             "limit best_deployable deployable_error"),
     ES_ROW(head_row), .keys = "layer head keys"};
 
-/* What the functions that fill rows share. */
+/* State that the functions that fill rows share. */
 typedef struct summary_ctx {
     const sparse_state *s;
     const sparse_row *rows; /* (places, plans) */

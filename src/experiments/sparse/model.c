@@ -97,7 +97,7 @@ static es_status choose_sizes(es_job *job, const es_model_config *config, es_err
     const es_sizing sizing = {sizes, SIZES, steps, sizeof steps / sizeof *steps, work_of, &user};
     ES_TRY(s->question->plan(job, err));
     if (es_sizes_fit(&sizing)) {
-        es_sizes_tell(&sizing, job->answer);
+        es_sizes_add_finding(&sizing, job->answer);
         p->context = sizes[CONTEXT].value;
         p->contexts = s->contexts = sizes[CONTEXTS].value;
         p->queries = sizes[QUERIES].value;

@@ -78,7 +78,8 @@ static double cell_flops(const sparse_state *s, int64_t n, int64_t queries)
     return flops + sparse_head_flops(s, n);
 }
 
-double sparse_context_work(const sparse_state *s, int64_t n, int64_t queries)
+/* Returns the operations of one head in a context of n tokens under all policies, s->specs. */
+static double context_work(const sparse_state *s, int64_t n, int64_t queries)
 {
     const int64_t group = sparse_group(s, queries), groups = (queries + group - 1) / group;
     return (double)groups * cell_flops(s, n, group);
@@ -236,5 +237,5 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 const sparse_question sparse_policies = {.of_model = &sparse_model,
                                          .plan = read_plans,
                                          .add_stage = add_stage,
-                                         .work = sparse_context_work,
+                                         .work = context_work,
                                          .summarise = summarise};

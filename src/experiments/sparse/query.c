@@ -39,7 +39,7 @@ es_status es_sparse_query_new(const es_sparse_head *head, es_arena *arena, es_sp
     return new_numbers(arena, d, &out->query, err);
 }
 
-/* Where row `row` stands, what it sees, and its scores. */
+/* Finds the place of row `row`, the keys that it sees, and its scores. */
 static es_status look(es_sparse_query *q, int64_t row, es_error *err)
 {
     const es_sparse_head *h = q->head;
@@ -219,7 +219,7 @@ static es_status fill_past(const placed *order, int64_t span, const int64_t *ran
     }
     for (int64_t r = from > 0 ? from : 0; r < last; r++) {
         if (order[r].position < 0)
-            continue; /* a query without a position is earlier than none */
+            continue; /* a query without a position has no later one */
         ES_TRY(look(q, order[r].row, err));
         for (int64_t i = 0; i < count; i++)
             if (r < ranks[i] && (past->history || r >= ranks[i] - span))

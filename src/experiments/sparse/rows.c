@@ -220,7 +220,7 @@ static const es_column row_columns[] = {
            "single-key below 2, selective between"),
     {0}};
 
-/* Where tables of heads have the answer, --full shows the rows. */
+/* Rows are only shown with --full where tables of heads have the answer. */
 #define ROW_VIEW                                                                                   \
     "layer head asked keys kept share relative_error relative_limit over_limit mass mse "          \
     "mse_exact bias2 variance"

@@ -53,7 +53,7 @@ typedef struct es_sparse_spec {
     const es_exec *exec; /* budget; the work is one thread's */
 } es_sparse_spec;
 
-/* What is found for one query under one plan. NaN: there is none. */
+/* Results of one query under one plan. NaN: none. */
 typedef struct es_sparse_cell {
     double mse;         /* |y_S - y|^2, mean over draws */
     double mse_var;     /* variance of that mean; 0 where nothing is left to chance */
@@ -146,7 +146,7 @@ es_status es_sparse_query_see(es_sparse_query *q, int64_t row, es_error *err);
 bool es_sparse_kept_output(es_sparse_query *q, const es_kept *kept);
 double es_sparse_apart2(const es_sparse_query *q);
 
-/* What earlier queries attended to, for each query that is asked about. */
+/* Weights of earlier queries, for each query that is measured. */
 typedef struct es_sparse_past {
     int64_t n;
     double *history, *observed; /* (count, n); NULL: no plan uses it */
@@ -239,7 +239,7 @@ extern const sparse_source sparse_arrays, sparse_model, sparse_blocks, sparse_dr
 struct sparse_state;
 typedef struct sparse_state sparse_state;
 
-/* What is asked of them. */
+/* A question about these heads: its sizes, and the functions of its phases. */
 typedef struct sparse_question {
     const sparse_source *without_input; /* the source if none is given; NULL: one must be */
     const sparse_source *of_model;      /* the source if a model is given */
@@ -270,7 +270,7 @@ typedef struct sparse_cache {
     bool rounds;                         /* --kv-type is given */
 } sparse_cache;
 
-/* What the options make: source of heads, policies and groups of queries. */
+/* The state of the study: source of heads, policies and groups of queries. */
 struct sparse_state {
     const sparse_params *p;
     const sparse_source *source;
@@ -323,10 +323,8 @@ double sparse_head_bytes(const sparse_state *s);
 double sparse_head_flops(const sparse_state *s, int64_t n);
 
 /*! sparse_group() : queries of a cell, of `queries` in a context. Cells have more where policies
- * use past attention, which every cell computes anew. sparse_context_work() : operations of one
- * head in a context of n tokens under all policies. s->specs must be known. */
+ * use past attention, which every cell computes anew. */
 int64_t sparse_group(const sparse_state *s, int64_t queries);
-double sparse_context_work(const sparse_state *s, int64_t n, int64_t queries);
 
 /* ---- plans.c ---- */
 
@@ -341,7 +339,7 @@ const char *sparse_asked(const sparse_state *s, int64_t place, int64_t plan,
                          char out[ES_POLICY_SIZE]);
 int64_t sparse_keys(const sparse_state *s, int64_t place, int64_t plan);
 
-/*! sparse_looks_back() : does a policy use what earlier queries attended to? */
+/*! sparse_looks_back() : returns whether a policy uses the weights of earlier queries. */
 bool sparse_looks_back(const sparse_state *s);
 
 /* ---- caches.c, cache_cells.c ---- */
@@ -354,8 +352,8 @@ es_status sparse_caches_check(es_job *job, es_error *err);
 enum { SPARSE_SHARES = 8 };
 extern const double sparse_shares[SPARSE_SHARES];
 
-/* What is found in one context for a head: means over queries. Rows of a head are settings of
- * eviction, then types with every key kept, then SPARSE_SHARES risks if caches round. */
+/* Results of a head in one context: means over queries. Rows of a head are settings of eviction,
+ * then types with every key kept, then SPARSE_SHARES risks if caches round. */
 typedef struct sparse_cache_cell {
     double mse;         /* |y_S - y|^2; of a share: the exact risk */
     double mass;        /* the full model's weight of what is kept */
@@ -437,7 +435,8 @@ static inline double sparse_error2(const sparse_row *r)
     return r->mse_exact.value == r->mse_exact.value ? r->mse_exact.value : r->mse.value;
 }
 
-/*! sparse_has_spread() : is there a unit of errors? Not where all weight is on equal values. */
+/*! sparse_has_spread() : returns whether errors have a unit: not where all weight is on equal
+ * values. */
 static inline bool sparse_has_spread(const sparse_row *r) { return r->spread2 > 0.0; }
 
 /*! sparse_rows_make() : computes (places, plans) rows; name.asked is unset. */

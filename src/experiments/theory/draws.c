@@ -119,7 +119,7 @@ static es_status check_options(const theory_params *p, es_error *err)
     return ES_OK;
 }
 
-/* A matrix as it is: -inf is a score, too, and who uses the numbers says what he refuses. */
+/* Reads a matrix as it is: -inf is a valid score, and the caller checks the numbers. */
 static es_status read_matrix(es_job *job, const char *role, const char *path, es_matrix *out,
                              es_error *err)
 {

@@ -26,7 +26,7 @@ typedef struct theory_state {
     int64_t *sizes;           /* n, then powers of two */
 } theory_state;
 
-/*! theory_draws_asked() : are weights or scores given? */
+/*! theory_draws_asked() : returns whether weights or scores are given. */
 bool theory_draws_asked(const theory_params *p);
 
 /*! theory_draws_open(), theory_draws_summarise() : the error of attention over n keys that are
