@@ -252,14 +252,15 @@ static es_status run_horizon(es_job *job, int64_t head, const es_exec *exec, voi
     return measure_horizon_of(job->state, head, exec, out, reason);
 }
 
-/* Adds the stages; a cell of each is a head. */
+/* Adds the stages; a cell of each is a head. The first was called "attention" before its columns
+ * changed: a run file of then has another stage, and its heads are computed again. */
 static es_status add_stages(es_job *job, es_error *err)
 {
     const measure_state *s = job->state;
     const char *const *names;
     ES_TRY(name_numbers(job, &names, err));
     ES_TRY(es_job_stage(job,
-                        &(es_stage){"attention", .phase = "attending", .noun = "heads",
+                        &(es_stage){"statistics", .phase = "attending", .noun = "heads",
                                     .cells = s->heads, .rows = s->S * s->P, .cols = s->numbers,
                                     .columns = names, .reports_progress = true,
                                     .flops = s->attention_flops, .run = measure_head},
