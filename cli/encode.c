@@ -47,16 +47,16 @@ static const cli_option options[] = {
      .field = offsetof(encode_options, invalid), .choices = invalid_names,
      .default_value = "replace"},
     {"evict", 0, CLI_CHOICE, "MODE",
-     "keys that the cache drops for good; prompt: every key-value head keeps --keys of the first "
-     "--prompt keys; decode: it holds at most --keys keys between two tokens",
+     "when the cache drops keys for good; prompt: once, every key-value head keeps --keys of the "
+     "first --prompt keys; decode: after each token, to hold at most --keys",
      .field = offsetof(encode_options, evict), .choices = encode_evict_names},
     {"policy", 0, CLI_STRING, "NAME:OPTION=VALUE",
-     "which keys go: stream, snapkv, observed, h2o, tova, knorm, keydiff, expected, random or "
+     "which keys to drop: stream, snapkv, observed, h2o, tova, knorm, keydiff, expected, random or "
      "oracle; docs/CACHE.md lists their options",
      .field = offsetof(encode_options, policy)},
     {"keys", 0, CLI_WHOLE, "K", "keys that a key-value head keeps",
      .field = offsetof(encode_options, keys), .min = 1, .max = 1e12},
-    {"prompt", 0, CLI_WHOLE, "P", "tokens of the prompt, of --evict prompt",
+    {"prompt", 0, CLI_WHOLE, "P", "tokens of the prompt, with --evict prompt",
      .field = offsetof(encode_options, prompt), .min = 1, .max = 1e12},
     {"kv-type", 0, CLI_STRING, "K[,V]",
      "what cached keys and values are rounded to, for instance q8_0 or q4_0+hadamard,q8_0",

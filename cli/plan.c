@@ -212,9 +212,11 @@ const cli_command cli_plan = {
     .group = ES_GROUP_RESULTS,
     .usage = "(show | export) PLAN.json [--to ENGINE] [--out FILE]",
     .about =
-        "`plan show` checks a plan file and prints what each head keeps. `plan export` writes what "
-        "another engine can run of a plan of a cache (docs/CACHE.md). No engine can do all of a "
-        "plan. A head that cannot run as planned keeps more keys or a finer number type, never "
+        "`plan show` checks a plan file and prints what each head keeps. `plan export` turns a "
+        "plan "
+        "for a KV cache into a configuration or code of another engine (docs/CACHE.md). No engine "
+        "can do all that a plan says. A head that cannot run as planned keeps more keys or a finer "
+        "number type, never "
         "less; comments at the beginning of the output list what the engine cannot do, the bytes "
         "that this costs, the predicted risk, and what the output was tested against.\n\n"
         "A plan file is made by `budget` and run by `encode` and `loss`. It is not a run file: "

@@ -209,7 +209,8 @@ es_status es_run_add_stage(es_run *run, const char *name, int64_t rows, int64_t 
         status = add_stage(run, name, rows, cols, columns, err);
     } else if (!columns || !same_stage(run->stages[at], rows, cols, columns)) {
         status = es_fail_file(err, ES_E_ARGUMENT, run->path, -1, "run.stage",
-                              "was it written by another version of the command?",
+                              "another version of the command wrote it: take another --out, or "
+                              "replace the file with --force",
                               "stage %s has another shape or other columns in the file", name);
     }
     es_run_leave(run);

@@ -8,6 +8,10 @@
 #include "table/sheet.h"
 #include "table/table.h"
 
+/* The number rises when a key of a command's JSON is renamed or removed or its meaning changes, not
+ * when keys are added. 2: since 0.3.0, whose renamed keys are at the end of CHANGELOG.md. */
+#define JSON_SCHEMA "esscher/2"
+
 /* ---- CSV ---- */
 
 /* Writes a field with quotes where CSV needs them (RFC 4180). */
@@ -477,7 +481,7 @@ void es_answer_json_view(const es_answer *a, es_writer *writer)
     int64_t next = 0; /* of the results that stand alone, which keep their place among tables */
     es_writer_put(writer, "{");
     json_key(writer, "schema", 1, &first);
-    es_writer_put(writer, "\"esscher/1\"");
+    es_writer_put(writer, "\"" JSON_SCHEMA "\"");
     json_key(writer, "command", 1, &first);
     json_text(writer, a->command);
     json_key(writer, "version", 1, &first);

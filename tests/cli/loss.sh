@@ -19,7 +19,7 @@ get_json answer windows.0.window windows.0.sinks settings.5.setting
 get_json answer windows.0.cost windows.0.sink windows.0.bare windows.0.fresh windows.0.verdict >/dev/null && echo windows
 get_json answer windows.3.fresh # half a block has none: it would be the block
 ask --window 4,8,16,48 >text
-sed '/^$/,$d' text | tr -d '\n' | tr -s ' ' | grep -o 'With the first 4 tokens kept, context beyond 4 tokens is worth\|This is about the next token, not about retrieval\|A fresh text of the last [0-9]* to'
+sed '/^$/,$d' text | tr -d '\n' | tr -s ' ' | grep -o 'With the first 4 tokens kept, context beyond 4 tokens is worth\|This is about the next token, not about retrieval\|Reading only the last [0-9]* to'
 # blocks evenly from all of the text, or from its start
 some() { esscher loss --model "$model" --text "$text" --block 40 --blocks 4 --quiet "$@"; }
 some --json >answer

@@ -12,3 +12,8 @@ measure --out m.run --resume; echo "rc=$?"
 measure --out y.npy --force; echo "rc=$?"
 esscher export m.run --table heads --csv | head -1 | cut -d, -f1-2
 esscher report m.run -o m.html >/dev/null; echo "rc=$?"
+# a file of 0.2.0, whose cells had other columns: read as it is, and computed again by --resume
+cp "${0%/*}/../old_runs/measure.run" old.run
+make_npy q.npy f32 1x4x2 constant 0.5 && make_npy k.npy f32 1x8x2 constant 0.25
+esscher export old.run --table heads --csv | cut -d, -f8,11
+measure --csv >plain && measure --csv --out old.run --resume | cmp - plain && echo same

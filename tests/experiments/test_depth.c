@@ -648,6 +648,28 @@ static void same_answer_on_threads_and_after_a_stop(void **state)
     remove(in_folder("depth.run"));
 }
 
+/* A stack without a norm whose horizon grows beyond the largest number is reported up to the last
+ * layer at which it is finite: no sentence says nan. */
+static void a_stack_that_overflows_is_reported_to_its_last_finite_layer(void **state)
+{
+    (void)state;
+    const char *const settings[] = {"synthetic", "yes", "head",       "rotation", "horizon",
+                                    "0.6",       "dim", "8",          "norm",     "none",
+                                    "depth",     "8",   "replicates", "2",        "reference",
+                                    "64",        "n",   "100,200",    NULL};
+    es_answer *a = run_study(settings, (es_study_opts){.seed = 0}, ES_OK);
+    const es_table *t = es_answer_find(a, "growth");
+    char layers[32];
+    int64_t last = 8;
+    assert_true(isnan(es_table_get(t, last, "horizon_exact")));
+    while (isnan(es_table_get(t, last, "horizon_exact")))
+        last--;
+    snprintf(layers, sizeof layers, " in %d layers", (int)last);
+    assert_non_null(strstr(es_answer_finding(a, 0), layers));
+    assert_null(strstr(es_answer_finding(a, 0), "nan"));
+    es_answer_free(a);
+}
+
 /* The memory that a dry run foresees is enough. */
 static void the_memory_foreseen_is_enough(void **state)
 {
@@ -721,6 +743,7 @@ TEST_FILE(depth)
         cmocka_unit_test(variants_have_names),
         cmocka_unit_test(a_norm_stops_what_grows),
         cmocka_unit_test(same_answer_on_threads_and_after_a_stop),
+        cmocka_unit_test(a_stack_that_overflows_is_reported_to_its_last_finite_layer),
         cmocka_unit_test(the_memory_foreseen_is_enough),
         cmocka_unit_test(what_contradicts_itself_is_refused),
     };

@@ -273,8 +273,8 @@ static void what_sinks_are_worth_is_no_context(void **state)
     assert_null(strstr(worth, " 7."));
     assert_non_null(strstr(part, "Without the first 4 tokens window 8 costs 7.2"));
     assert_non_null(strstr(part, " nats; 97 % of that, 7.00"));
-    assert_non_null(strstr(part, "is the lost sink, not context. A fresh text of the last 8 to 15 "
-                                 "tokens costs 0.125"));
+    assert_non_null(strstr(part, "is the lost sink, not context. Reading only the last 8 to 15 "
+                                 "tokens, as a text of their own, costs 0.125"));
     assert_null(es_answer_finding(a, 3));
     es_answer_free(a);
     free_job();

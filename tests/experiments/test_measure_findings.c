@@ -46,7 +46,7 @@ static void words_have_the_number_that_is_used(void **state)
     expect_said(a, 1,
                 "1 of 2 heads is averaging (21.3 keys or more, two thirds of those that a query "
                 "sees, share "
-                "the weight), 0 selective and 1 single-key (fewer than 2 share it;");
+                "the weight), 0 selective and 1 single-key (fewer than 2), by");
     es_answer_free(a);
     drop(&p);
 }

@@ -82,9 +82,9 @@ static void report_curves(es_answer *a, const collapse_params *p)
     const double critical = 1.0 / (1.0 - p->rho.reals[0]);
     if (p->train_gamma > critical)
         es_answer_add_finding(a,
-                              "With unchanged scores a head trained on %lld tokens at gamma = %.3g "
-                              "reaches gamma_c = %.3g at n = %.3g, where tokens have come half of "
-                              "the way to merging; it begins earlier.",
+                              "If its scores stay unchanged, a head trained on %lld tokens at "
+                              "gamma = %.3g falls to gamma_c = %.3g at n = %.3g, where tokens are "
+                              "halfway to merging.",
                               (long long)p->train, p->train_gamma, critical,
                               pow((double)p->train, p->train_gamma / critical));
     else

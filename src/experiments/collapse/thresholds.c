@@ -159,7 +159,7 @@ static void report_window(es_answer *a, const threshold_row *r)
         es_answer_add_finding(
             a,
             "n = %.8g tokens at cosine %.3g and score scale gamma ln n merge below "
-            "gamma = %.3g and stay apart above %.3g (gamma_c = %.3g).",
+            "gamma = %.3g and stay apart above %.3g (for n to infinity both are gamma_c = %.3g).",
             (double)r->n, r->rho, r->gamma_low, r->gamma_high, r->gamma_c);
 }
 

@@ -283,12 +283,12 @@ static void report_power(const summary_ctx *g, const growth_row *r)
             g->answer,
             "At scale %.3g attention has no limit: exponential moments of the %s law are infinite "
             "for every query. Outputs change like n to the power %s. Extreme-value theory "
-            "(heuristic) predicts %.3g at these n%s.",
+            "[heuristic] predicts %.3g%s.",
             r->scale, law, es_say_number(r->growth.value, r->growth.se, growth),
             r->predicted_growth,
             r->top_weight.value > 0.5
                 ? ""
-                : " where one token has most of the weight, which is not yet so");
+                : " once one token has most of the weight, which none has at these n");
 }
 
 /* Says how outputs grow under exponential tails. */
@@ -298,9 +298,9 @@ static void report_step(const summary_ctx *g, const growth_row *r)
     char beyond[ES_SAY_SIZE], step[ES_SAY_SIZE];
     if (!(r->beyond.value > 0.0))
         es_answer_add_finding(g->answer,
-                              "At scale %.3g every query has a limit: none is beyond the edge of "
-                              "the %s law's exponential moments. Moments over queries have no "
-                              "limit.",
+                              "At scale %.3g the output of every query drawn here has a limit. Its "
+                              "mean over all queries has none, because the %s law has exponential "
+                              "moments only up to an edge, and rare queries are beyond it.",
                               r->scale, law);
     else if (g->spec->n_sizes < 2)
         es_answer_add_finding(g->answer,
@@ -312,8 +312,8 @@ static void report_step(const summary_ctx *g, const growth_row *r)
         es_answer_add_finding(
             g->answer,
             "At scale %.3g a fraction of %s of the queries has no limit: exponential moments of "
-            "the %s law are infinite there. Their outputs grow by %s when ln n grows by 1; "
-            "extreme-value theory (heuristic) predicts %.3g for n to infinity.",
+            "the %s law are infinite there. Their outputs change by %s when ln n grows by 1; "
+            "extreme-value theory [heuristic] predicts %.3g for n to infinity.",
             r->scale, es_say_number(r->beyond.value, r->beyond.se, beyond), law,
             es_say_number(r->step.value, r->step.se, step), r->predicted_step);
 }

@@ -458,14 +458,15 @@ static const char *say_rate(es_measured rate, int64_t layer, char out[2 * ES_SAY
     return out;
 }
 
-/* Reports the horizon of a stack after the last layer whose limit is finite, and the rates there
- * and after the first layer; rows (depth + 1) are those of the stack. */
+/* Reports the horizon of a stack after the last layer at which that of the limit and that of n
+ * tokens are finite, and the rates there and after the first layer; rows (depth + 1) are those of
+ * the stack. */
 static void report_stack(const depth_stack *t, const depth_params *p, const growth_row *rows,
                          es_answer *a)
 {
     int64_t last = p->depth;
     char first_rate[2 * ES_SAY_SIZE], last_rate[2 * ES_SAY_SIZE], measured[ES_SAY_SIZE];
-    while (last > 1 && !isfinite(rows[last].horizon.value))
+    while (last > 1 && !(isfinite(rows[last].horizon.value) && isfinite(t->horizon[last])))
         last--;
     const growth_row *r = &rows[last];
     es_answer_add_finding(
@@ -507,15 +508,16 @@ static void report_norm(const depth_params *p, const depth_state *s, es_answer *
     const depth_stack *none = &s->stacks[p->horizon.count - 1];
     const depth_stack *layer = &s->stacks[s->n_stacks - 1];
     const double without = largest_horizon(none);
-    char other[ES_SAY_SIZE] = "without bound";
+    char other[ES_SAY_SIZE] = "beyond all bounds";
     if (isfinite(without))
         snprintf(other, sizeof other, "to %.3g", without);
-    es_answer_add_finding(a,
-                          "Layer norm %s: in %lld layers it goes from %.3g to %.3g with the norm, "
-                          "from %.3g %s without. With it the horizon, which measures how sharp "
-                          "attention is, grows by a factor of at most d - 1 = %lld [proved].",
-                          norm_effect(none, layer), (long long)p->depth, layer->horizon[0],
-                          largest_horizon(layer), none->horizon[0], other, (long long)p->dim - 1);
+    es_answer_add_finding(
+        a,
+        "Layer norm %s: in %lld layers it goes from %.3g to %.3g with the norm, "
+        "and from %.3g %s without it. With it the horizon, which measures how sharp "
+        "attention is, grows by a factor of at most d - 1 = %lld [proved].",
+        norm_effect(none, layer), (long long)p->depth, layer->horizon[0], largest_horizon(layer),
+        none->horizon[0], other, (long long)p->dim - 1);
 }
 
 /* Reports the largest horizon of each norm, or the smallest and the largest of a single norm. */

@@ -21,7 +21,8 @@ static const es_param params[] = {
      "first line may name the columns",
      FIELD(tasks)},
     {"text", 0, ES_PARAM_FILE, "T.txt",
-     "instead of --tasks, text whose paragraphs, separated by blank lines, are embedded",
+     "instead of --tasks, text without labels: compares the embeddings of its paragraphs, which "
+     "blank lines separate",
      FIELD(text)},
     {"concat", 0, ES_PARAM_WHOLE, "K",
      "concatenate K texts of --tasks with the same label, shuffled by the seed, cut at the "

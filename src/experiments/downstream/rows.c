@@ -126,7 +126,7 @@ static void say_cost(const downstream_state *s, int64_t row, const downstream_co
     const char *before = used ? ", " : "";
     downstream_word(s, row, word);
     if (s->lab.embed)
-        snprintf(out + used, size - used, "%s%s %s (nearest neighbours kept: %s %%)", before, word,
+        snprintf(out + used, size - used, "%s%s %s (same nearest neighbour: %s %%)", before, word,
                  es_say_number(c->cosine.value, c->cosine.se, number),
                  es_say_number(100.0 * c->recall.value, 100.0 * c->recall.se, more));
     else

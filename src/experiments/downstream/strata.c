@@ -87,8 +87,8 @@ static void report_strata(const es_job *job, int64_t row, const stratum_row *row
                                                      : "costs less than";
     es_answer_add_finding(
         a,
-        "By %s, thinning the third of the heads with the largest horizons %s thinning the "
-        "smallest: %s %.3g and %.3g, difference %s (p = %.2g).",
+        "With %s, dropping keys in the third of the heads with the largest "
+        "horizons %s in the third with the smallest: %s %.3g and %.3g, difference %s (p = %.2g).",
         downstream_say_row(s, row, where), verdict, s->lab.embed ? "1 - cosine" : "KL",
         slow->cost.per_text.value, fast->cost.per_text.value,
         es_say_number(slow->excess.value, slow->excess.se, more), slow->excess_p);

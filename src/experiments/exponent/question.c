@@ -18,14 +18,15 @@ static const es_param params[] = {
      FIELD(sample), .min = 1, .max = 1e9, .default_value = "256"},
     {"nearest", 0, ES_PARAM_WHOLE, "K", "number of nearest keys for an estimate", FIELD(k),
      .min = 3, .max = 1e9, .default_note = "sqrt(n)", .renamed_from = "k"},
-    {"n", 'n', ES_PARAM_COUNTS, "GRID", "contexts to predict for", FIELD(n), .min = 1, .max = 1e15,
-     .increasing = true, .default_note = "n of the keys, and 10 and 100 times that",
+    {"n", 'n', ES_PARAM_COUNTS, "GRID", "numbers of keys to predict for", FIELD(n), .min = 1,
+     .max = 1e15, .increasing = true, .default_note = "n of the keys, and 10 and 100 times that",
      .unit = "tokens"},
-    {"beta", 0, ES_PARAM_NUMBER, "B", "inverse temperature the head runs at: score = B cosine",
+    {"beta", 0, ES_PARAM_NUMBER, "B",
+     "inverse temperature of your head: its scores are B times the cosine of query and key",
      FIELD(beta), .min = 1e-9, .max = 1e12},
     {"scale", 0, ES_PARAM_NUMBER, "S",
-     "score scale the head runs at: score = S q.k of the vectors as they are; beta is then S "
-     "mean|q| mean|k|",
+     "instead of --beta, score scale of your head: its scores are S q.k, with the lengths of the "
+     "vectors; beta is then S mean|q| mean|k|",
      FIELD(scale), .min = 1e-12, .max = 1e12},
     {0}};
 

@@ -336,10 +336,9 @@ static void report_mean(es_answer *a, const step_row *rows, int64_t last)
         r++;
     es_answer_add_finding(
         a,
-        "At time %.3g (steps/beta), the last for which backward heat predicts "
-        "one, the mean of the particles has length %s and the prediction is %.3g. "
-        "It assumes a smooth density, not clusters [heuristic].",
-        r->time, es_say_number(r->mean_length.value, r->mean_length.se, length), r->heat);
+        "The mean of the particles has length %s at time %.3g (steps/beta); backward heat predicts "
+        "%.3g, and nothing later. It assumes a smooth density, not clusters [heuristic].",
+        es_say_number(r->mean_length.value, r->mean_length.se, length), r->time, r->heat);
 }
 
 /* Reports clusters at the start and at the end, and since when every set is one cluster. */

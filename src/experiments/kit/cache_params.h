@@ -40,7 +40,7 @@ typedef struct es_cache_params {
 /* clang-format off */
 #define ES_CACHE_PARAMS(type, cache)                                                               \
     {"evict", 0, ES_PARAM_CHOICE, "MODE",                                                          \
-     "when the cache drops keys. prompt: for good, at the end of a "                               \
+     "when the cache drops keys: prompt, decode or ideal. prompt: for good, at the end of a "       \
      "prompt (--policy stream, snapkv, observed, h2o, tova, knorm, keydiff, expected, random, "     \
      "oracle); decode: one key after each token (stream, h2o, tova); ideal: never, each query "     \
      "chooses from all keys, which saves no memory. Options of a policy follow its name: --policy " \

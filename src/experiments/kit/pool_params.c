@@ -435,7 +435,7 @@ static void report_pools(const es_pools *p, es_answer *a)
                               repeats ? "; a part was read more than once" : "");
     if (p->asked->shuffle)
         es_answer_add_finding(
-            a, "The text is not as it was: its %ss changed places before the model read it.",
+            a, "The text was shuffled: its %ss changed places before the model read it.",
             es_pool_shuffles[p->asked->shuffle]);
 }
 

@@ -78,7 +78,7 @@ extern const char *const es_text_invalids[]; /* as es_text_invalid */
     {"mix", 0, ES_PARAM_TEXTS, "NAME=SHARE",                                                       \
      "mix all domains into one pool instead, with these shares of its tokens: --mix a=0.5 b=0.5",  \
      .field = offsetof(type, pool.mix), .several = true},                                          \
-    {"pool", 0, ES_PARAM_WHOLE, "N", "tokens per domain, special tokens included",                 \
+    {"pool", 0, ES_PARAM_WHOLE, "N", "tokens to take from the text of each domain, special tokens included",\
      .field = offsetof(type, pool.tokens), .min = 16, .max = 1e9, .unit = "tokens",                \
      .default_note = "all of the text, or as many as the shortest domain has, at most 100000 and " \
                      "what takes about five minutes on two cores"},                                \
@@ -101,7 +101,8 @@ extern const char *const es_text_invalids[]; /* as es_text_invalid */
      .field = offsetof(type, pool.store), .choices = es_pool_stores,                               \
      .default_note = "f32, or f16 where that takes more than 4 GiB"},                                 \
     {"pool-dir", 0, ES_PARAM_OUTPUT, "DIR",                                                        \
-     "store the pool here, and read it from here if it exists",                                    \
+     "directory of the pool, the hidden states that the model computes from the text: read if it "  \
+     "exists, else stored",                                                                        \
      .field = offsetof(type, pool.folder), .default_note = "a temporary folder"},                     \
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "accept extra bytes at the end of a weight file (with a warning)",\
      .field = offsetof(type, pool.allow_trailing), .not_in_fingerprint = true},                                 \

@@ -25,7 +25,8 @@ static void say_whose(const es_job *job, char out[2 * LOSS_SIZE])
     else if (x->lab.other && !x->lab.scale)
         snprintf(out, 2 * LOSS_SIZE, "The loss of %.400s", p->against);
     else
-        snprintf(out, 2 * LOSS_SIZE, "With %s, the loss", x->name);
+        snprintf(out, 2 * LOSS_SIZE, "With %s, the loss",
+                 x->name + (strncmp(x->name, "full, ", 6) == 0 ? 6 : 0));
 }
 
 /* Adds the finding about the loss itself. Tables compare settings after the prompt only, so the
@@ -92,7 +93,8 @@ static void say_scale(const es_job *job, const loss_setting *x, char out[2 * LOS
         snprintf(out, 2 * LOSS_SIZE, "1 + %.6g ln(1 + floor((i - 1)/%.6g)) at position i (%s)",
                  x->lab.factor, R, name);
     else
-        snprintf(out, 2 * LOSS_SIZE, "%.4g (%s; %s everywhere)", factor, name,
+        snprintf(out, 2 * LOSS_SIZE, "%.4g (%s%s%s everywhere)", factor, full ? "" : name,
+                 full ? "" : "; ",
                  factor > 1.0   ? "sharper"
                  : factor < 1.0 ? "softer"
                                 : "the same");
@@ -149,7 +151,7 @@ static void report_policy(const es_job *job, const loss_setting_row *rows, int64
     }
     es_answer_add_finding(a, "%s costs, in nats per token: %s per query%s.",
                           es_policy_word(own, word), list,
-                          fewer ? "; early queries have fewer" : "");
+                          fewer ? " (early queries see fewer)" : "");
 }
 
 /* Adds the finding about the loss under a plan. */

@@ -30,7 +30,7 @@ static const es_param params[] = {
      .min = 2, .max = 1e9, .unit = "tokens",
      .default_note = "the model's positions; above 2048, as many as leave 8 blocks of the text"},
     {"context", 0, ES_PARAM_COUNTS, "GRID",
-     "with --rope, instead of --block: positions at which tables of the loss are divided; the last "
+     "with --rope, instead of --block: places that divide a block in tables of the loss; the last "
      "one is the length of a block",
      FIELD(context), .min = 2, .max = 1e9, .unit = "tokens", .increasing = true},
     {"blocks", 0, ES_PARAM_WHOLE, "COUNT", "blocks of the text, taken evenly from all of it",

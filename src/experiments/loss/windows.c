@@ -352,15 +352,18 @@ static const window_row *find_sink(const window_row *rows, int64_t count, bool o
     return best;
 }
 
-/* Writes " A fresh text of the last 64 to 127 tokens costs 0.0129 +- 0.0040.", or nothing. */
+/* Writes " Reading only the last 64 to 127 tokens, as a text of their own, costs 0.0129 +- 0.0040
+ * nats.", or nothing. */
 static void say_fresh(const window_row *r, char out[LIST_SIZE])
 {
     char cost[ES_SAY_SIZE];
     *out = '\0';
     if (!es_is_unset(r->fresh.value))
-        snprintf(out, LIST_SIZE, " A fresh text of the last %lld to %lld tokens costs %s nats.",
-                 (long long)r->window, (long long)(2 * r->window - 1),
-                 es_say_number(r->fresh.value, r->fresh.se, cost));
+        snprintf(
+            out, LIST_SIZE,
+            " Reading only the last %lld to %lld tokens, as a text of their own, costs %s nats.",
+            (long long)r->window, (long long)(2 * r->window - 1),
+            es_say_number(r->fresh.value, r->fresh.se, cost));
 }
 
 /* Says how much of a window's cost is that of the lost sink, where that is largest. */

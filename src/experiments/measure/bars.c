@@ -161,9 +161,9 @@ static es_status report_bars(es_job *job, es_answer *a, es_error *err)
     if (count)
         es_answer_add_finding(
             a,
-            "In the median over queries%s an output is %.3g %% of its length away from that "
-            "of infinitely many such keys (root mean square), and below %.3g %% "
-            "in at least 95 of 100 such contexts.",
+            "Over infinitely many such keys the median query's output%s would differ by %.3g %% of "
+            "its length (root mean square), and by less than %.3g %% in at least 95 of 100 such "
+            "contexts.",
             scale, bar, bar * es_median_of(t, count));
     if (valid < 1.0)
         es_answer_add_finding(a,

@@ -252,14 +252,15 @@ static es_status run_horizon(es_job *job, int64_t head, const es_exec *exec, voi
     return measure_horizon_of(job->state, head, exec, out, reason);
 }
 
-/* Adds the stages; a cell of each is a head. */
+/* Adds the stages; a cell of each is a head. The first was called "attention" before its columns
+ * changed: a run file of then has another stage, and its heads are computed again. */
 static es_status add_stages(es_job *job, es_error *err)
 {
     const measure_state *s = job->state;
     const char *const *names;
     ES_TRY(name_numbers(job, &names, err));
     ES_TRY(es_job_stage(job,
-                        &(es_stage){"attention", .phase = "attending", .noun = "heads",
+                        &(es_stage){"statistics", .phase = "attending", .noun = "heads",
                                     .cells = s->heads, .rows = s->S * s->P, .cols = s->numbers,
                                     .columns = names, .reports_progress = true,
                                     .flops = s->attention_flops, .run = measure_head},
@@ -348,10 +349,10 @@ const es_study es_study_measure = {
     .about = "Computes exact softmax attention of every query against every key, or against those "
              "that it sees with --causal and --window. Reports per head, score scale and prefix of "
              "the keys: entropy, effective number of keys, largest weight, log-sum-exp, mean and "
-             "covariance of the outputs. --compare checks the output of your kernel. Per head it "
-             "adds the horizon H, which measures how sharp attention is, and the convergence rates "
-             "that follow from it [cited]. Some queries are computed again in higher precision to "
-             "measure the accuracy of the run.\n\n"
+             "covariance of the outputs; and per head the horizon H, which measures how sharp "
+             "attention is, with the convergence rates that follow from it [cited]. Some queries "
+             "are computed again in higher precision to measure the accuracy of the run. --compare "
+             "checks the output of your kernel.\n\n"
              "--compare checks the output of another program. Every row is compared with the error "
              "that a kernel of its number format may have [heuristic]; a kernel that rounds scores "
              "before the softmax passes, and the answer says so. If rows are off, the exit code is "

@@ -190,18 +190,18 @@ static es_status report_regimes(es_job *job, es_answer *a, es_error *err)
         count[measure_regime(job, h)]++;
     }
     es_sort_reals(entropy, s->heads);
-    es_answer_add_finding(a,
-                          "%lld of %lld heads%s %s averaging (%.3g keys or more%s share the "
-                          "weight), %lld selective and "
-                          "%lld single-key (fewer than 2 share it; counted by 1/(mean sum w^2)). "
-                          "The median entropy is "
-                          "%.3g nats; equal weights would have %.3g.",
-                          count[ES_REGIME_AVERAGING], (long long)s->heads,
-                          measure_at_scale(s, scale),
-                          count[ES_REGIME_AVERAGING] == 1 ? "is" : "are", many,
-                          many < ES_AVERAGES_KEYS ? ", two thirds of those that a query sees," : "",
-                          count[ES_REGIME_SELECTIVE], count[ES_REGIME_SINGLE_KEY],
-                          es_median_of(entropy, s->heads), measure_mean_seen(s, s->P - 1, log));
+    es_answer_add_finding(
+        a,
+        "%lld of %lld heads%s %s averaging (%.3g keys or more%s share the "
+        "weight), %lld selective and "
+        "%lld single-key (fewer than 2), by the effective number 1/(mean sum w^2). "
+        "The median entropy is "
+        "%.3g nats; equal weights would have %.3g.",
+        count[ES_REGIME_AVERAGING], (long long)s->heads, measure_at_scale(s, scale),
+        count[ES_REGIME_AVERAGING] == 1 ? "is" : "are", many,
+        many < ES_AVERAGES_KEYS ? ", two thirds of those that a query sees," : "",
+        count[ES_REGIME_SELECTIVE], count[ES_REGIME_SINGLE_KEY], es_median_of(entropy, s->heads),
+        measure_mean_seen(s, s->P - 1, log));
     return ES_OK;
 }
 

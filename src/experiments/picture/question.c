@@ -28,10 +28,10 @@ static const es_param params[] = {
      "tsne: neighbours stay neighbours, distances mean nothing; pca: the plane in which outputs "
      "vary most, where distances are too small but comparable",
      FIELD(method), .choices = picture_methods, .default_value = "tsne"},
-    {"perplexity", 0, ES_PARAM_NUMBER, "U", "of t-SNE: how many neighbours a point looks at",
+    {"perplexity", 0, ES_PARAM_NUMBER, "U", "with t-SNE: how many neighbours of a point count",
      FIELD(perplexity), .min = 1.01, .max = 1000, .default_value = "30"},
-    {"steps", 0, ES_PARAM_WHOLE, "N", "of t-SNE's descent", FIELD(steps), .min = 10, .max = 100000,
-     .default_value = "1000"},
+    {"steps", 0, ES_PARAM_WHOLE, "N", "with t-SNE: steps of gradient descent", FIELD(steps),
+     .min = 10, .max = 100000, .default_value = "1000"},
     {"head", 0, ES_PARAM_TEXT, "KIND|H",
      "kind of score matrix: random, rotation or identity; with --model the number of a head, from "
      "0",
@@ -414,12 +414,12 @@ const es_study es_study_picture = {
     .main_options = "n method model text layer head law dim",
     .usage = "[options], or --model MODEL --text FILE --layer L --head H [options]",
     .about =
-        "Takes the outputs of one head for some queries, over n tokens of one draw for every n of "
-        "a grid and in the limit, and puts all of them into one plane, so that places can be "
-        "compared from n to n: by t-SNE, which keeps neighbours, or by principal components. The "
-        "report shows it with a slider over n. Beside the picture stands what it cannot show: "
-        "distances of outputs from their limits where they were measured, how many are nearer to "
-        "their own limit than to any other, and how far neighbours in the plane can be trusted.\n\n"
+        "Computes a head's outputs for some queries: over n tokens, for every n of a grid, and "
+        "over infinitely many. Draws all of them in one plane, by t-SNE, which keeps neighbours, "
+        "or by principal components, so that a query can be followed from n to n. The report has "
+        "a slider over n. The tables say what the picture cannot show: how far outputs are from "
+        "their limits, how many are nearer to their own limit than to any other, and how far "
+        "neighbours in the plane can be trusted.\n\n"
         "Tokens are drawn from a law, whose limit is known, or from the hidden states of a text "
         "that a model has read, as in probe; the whole pool then stands for the limit, and its own "
         "error is given. t-SNE is exact, begins at the principal components and draws no random "

@@ -533,8 +533,8 @@ static void report_windows(const summary_ctx *m, es_answer *a)
     es_answer_add_finding(
         a,
         "%lld windows of %lld tokens were measured; the pool of %lld tokens has %lld that do not "
-        "overlap%s. The windows belong to the pool that gives the limit: at n = %lld at least "
-        "%.2g %% of their mean square error is missing.",
+        "overlap%s. They are part of the pool that stands for the limit, so that their mean square "
+        "error at n = %lld is too small by at least %.2g %%.",
         (long long)R, (long long)n, (long long)tokens, (long long)(tokens / n),
         R * n > tokens ? ", but standard errors treat all as independent" : "", (long long)n,
         100.0 * (double)n / (double)tokens);

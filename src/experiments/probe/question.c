@@ -42,8 +42,9 @@ static const es_param params[] = {
      "other, heads concatenated; --n is then 64..384*10 by default",
      FIELD(paper), .choices = probe_protocols, .default_value = "default"},
     {"look", 0, ES_PARAM_CHOICE, "WHAT",
-     "what to ask. positions: heads of a causal model as their "
-     "context grows; limit: n tokens compared with the limit of the pool or, in a causal model, "
+     "what to measure: positions, limit, far or content. positions: heads of a causal model as "
+     "their context grows; limit: n tokens compared with the limit of the pool or, in a causal "
+     "model, "
      "with the limit of many independent distant keys; far: these keys of a causal model compared "
      "with independent draws, too; content: a causal model without positions and the first 4 "
      "tokens of every block",
@@ -53,19 +54,18 @@ static const es_param params[] = {
      "relative error of outputs that defines the effective context", FIELD(error), .min = 1e-4,
      .max = 10, .default_value = "0.1"},
     {"forecast", 0, ES_PARAM_COUNTS, "GRID",
-     "contexts that are not run, up to four times --block: what the heads of a causal model will "
-     "do "
-     "there, from far keys as independent draws",
+     "context lengths that are not run, up to four times --block: predicts what the heads of a "
+     "causal model do there, as if far keys were independent draws",
      FIELD(forecast), .min = 2, .max = 1e7, .increasing = true, .unit = "tokens"},
     {"verify", 0, ES_PARAM_FLAG, NULL,
      "with --forecast: run these contexts as well, and print them beside the forecast",
      FIELD(verify)},
-    {"other-text", 0, ES_PARAM_FILE, "FILE",
-     "another text, from which far keys are drawn, too, for comparison", FIELD(other_text)},
-    {"sinks", 0, ES_PARAM_WHOLE, "N", "first keys of a block that are no part of the far field",
+    {"other-text", 0, ES_PARAM_FILE, "FILE", "for comparison, draw far keys from this text, too",
+     FIELD(other_text)},
+    {"sinks", 0, ES_PARAM_WHOLE, "N", "first keys of a block that do not count as far",
      FIELD(sinks), .min = 0, .max = 1e6, .default_value = "4", .unit = "keys"},
-    {"near", 0, ES_PARAM_WHOLE, "N", "last keys that are no part of the far field", FIELD(near),
-     .min = 1, .max = 1e6, .default_value = "64", .unit = "keys"},
+    {"near", 0, ES_PARAM_WHOLE, "N", "last keys before a query that do not count as far",
+     FIELD(near), .min = 1, .max = 1e6, .default_value = "64", .unit = "keys"},
     {0}};
 
 /* ---- the question ---- */

@@ -24,9 +24,10 @@ static const es_param params[] = {
     {"beta", 0, ES_PARAM_REALS, "GRID", "inverse temperatures, instead of --b",
      .field = offsetof(regimes_params, beta), .min = 1e-9, .max = 1e50, .increasing = true},
     {"key-law", 0, ES_PARAM_CHOICE, "LAW",
-     "uniform; vmf: concentrated around a direction; mixture of such; subsphere: only on a sphere "
+     "uniform; vmf: concentrated around a direction; mixture of several vmf; subsphere: only on a "
+     "sphere "
      "S^m through the query; vanishing: density like distance^p near the query; planted: uniform, "
-     "but one key is the query; file: chosen among --points",
+     "but one key is the query; file: drawn from --points",
      .field = offsetof(regimes_params, law), .choices = regimes_laws, .default_value = "uniform",
      .renamed_from = "keys"},
     {"kappa", 0, ES_PARAM_REALS, "LIST", "concentrations of vmf, or of the parts of a mixture",
@@ -216,13 +217,13 @@ static void report_distances(es_answer *a, const regimes_distances *weights,
 {
     char also[120] = "";
     if (outputs->count)
-        snprintf(also, sizeof also, ", of %d drifts and variances of the output %.2g",
-                 outputs->count, outputs->most);
+        snprintf(also, sizeof also, " (%.2g for %d drifts and variances of the output)",
+                 outputs->most, outputs->count);
     if (weights->count)
         es_answer_add_finding(
             a,
-            "Of %d means the furthest from its exact expectation is %.2g "
-            "standard errors away%s. Up to about 3 is chance for that number of means.",
+            "The largest deviation of %d measured means from their exact values is %.2g standard "
+            "errors%s; up to about 3 happens by chance.",
             weights->count, weights->most, also);
 }
 

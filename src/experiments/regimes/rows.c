@@ -357,10 +357,12 @@ static void report_counts(es_answer *a, const table_row *rows, int64_t count)
     long long counts[ES_REGIMES] = {0};
     for (int64_t i = 0; i < count; i++)
         counts[rows[i].regime_id]++;
-    es_answer_add_finding(
-        a, "Of %lld settings, %lld are averaging, %lld selective (between) and %lld single-key.",
-        (long long)count, counts[ES_REGIME_AVERAGING], counts[ES_REGIME_SELECTIVE],
-        counts[ES_REGIME_SINGLE_KEY]);
+    es_answer_add_finding(a,
+                          "Of %lld settings, %lld are averaging, %lld selective (a few keys share "
+                          "the weight) and %lld "
+                          "single-key.",
+                          (long long)count, counts[ES_REGIME_AVERAGING],
+                          counts[ES_REGIME_SELECTIVE], counts[ES_REGIME_SINGLE_KEY]);
 }
 
 /* Returns the most informative setting: of the selective ones, which lie between the extremes, the

@@ -22,8 +22,8 @@ static const es_param params[] = {
      .choices = efforts, .default_value = "quick"},
     {"trials", 0, ES_PARAM_WHOLE, "N", "number of seeds", FIELD(trials), .min = 4, .max = 1e6,
      .default_note = "40 or 400, by --effort"},
-    {"only", 0, ES_PARAM_TEXT, "NAME", "check only settings whose name begins with NAME",
-     FIELD(only)},
+    {"only", 0, ES_PARAM_TEXT, "NAME",
+     "run only the problems (column setting) whose name begins with NAME", FIELD(only)},
     ES_POOL_PARAMS(selfcheck_params, pool),
     {0}};
 

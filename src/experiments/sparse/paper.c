@@ -318,9 +318,10 @@ static void report_rates(const es_job *job, const es_table *rates, double *scrat
         say_rate(rates, COV, k, scratch, cov[k]);
     }
     es_answer_add_finding(answer,
-                          "A window of half-width 500 to 1500 in the middle of %lld tokens, and "
-                          "%lld random ones: over the m keys kept the mean square error falls "
-                          "like %s, the error of the mean like %s, of the covariance like %s.",
+                          "All queries keep the same m keys: a window of half-width 500 to 1500 in "
+                          "the middle of %lld tokens, and %lld random ones. The mean square error "
+                          "falls like %s, the error of the mean like %s, of the covariance like "
+                          "%s.",
                           (long long)s->n, (long long)random_of(job), mse[WINDOW], mean[WINDOW],
                           cov[WINDOW]);
     es_answer_add_finding(answer,
@@ -328,9 +329,8 @@ static void report_rates(const es_job *job, const es_table *rates, double *scrat
                           "like %s, mean like %s, covariance like %s.",
                           mse[IID], mean[IID], cov[IID]);
     es_answer_add_finding(answer,
-                          "All queries share these keys: those outside the window lose their "
-                          "neighbours. For a window around each query: --policy window or "
-                          "bigbird.");
+                          "Queries outside this window lose their neighbours. For a window around "
+                          "each query: --policy window or bigbird.");
 }
 
 /* Fills the tables of the paper's question and adds its findings. */

@@ -338,19 +338,20 @@ static void put_findings(const summary_ctx *m, es_answer *answer)
             largest = &rows[i];
     es_answer_add_finding(
         answer,
-        "Of %lld directions, %lld are shown to have heavier tails than Gaussian tokens and %lld "
-        "lighter ones, by comparison with %lld Gaussian samples; more of them (--control) show "
-        "smaller differences (%lld tests; if all were Gaussian, any such verdict would have a "
-        "probability below 0.01).",
+        "Of %lld directions, %lld have heavier tails than Gaussian tokens and %lld lighter ones; "
+        "the "
+        "others do not differ measurably from %lld Gaussian samples. More samples (--control) show "
+        "smaller differences. (%lld tests: if all were Gaussian, one or more such verdicts would "
+        "have a probability below 0.01.)",
         (long long)m->directions, (long long)m->verdicts[ES_TAILS_HEAVIER],
         (long long)m->verdicts[ES_TAILS_LIGHTER], (long long)m->s->spec.draws,
         (long long)(2 * (m->directions - m->verdicts[ES_TAILS_CONSTANT])));
     if (largest)
         es_answer_add_finding(answer,
-                              "The theory asks for a Gaussian law that bounds the tokens: for the "
-                              "direction with the heaviest tails its variance is %.3g times the "
-                              "tokens' (variance proxy), for one direction of Gaussian samples of "
-                              "the same size %.3g ± %.2g.",
+                              "The theory bounds tokens by a Gaussian law. In the direction with "
+                              "the heaviest tails, its variance must be %.3g times that of the "
+                              "tokens (variance proxy); Gaussian samples of the same size need "
+                              "%.3g ± %.2g.",
                               largest->proxy, largest->proxy_control.value,
                               largest->proxy_control.se);
 }
