@@ -26,7 +26,7 @@ static double choice_bytes(const es_evict_spec *spec, const es_model_config *c, 
 {
     const double d = (double)c->head_dim, future = spec->future > 0 ? (double)spec->future : 0.0;
     const double expected =
-        8.0 * (2.0 * d * (d + 1.0) + n * (3.0 * d + 2.0) + 2.0 * (n + future + 1.0) * d);
+        8.0 * (d * (3.0 * d + 2.0) + n * (3.0 * d + 2.0) + 2.0 * (n + future + 1.0) * d);
     return n * (8.0 + 64.0 * item) + 32.0 * n + (future > 0.0 ? expected : 0.0);
 }
 
