@@ -35,6 +35,10 @@ es_status encode_cache_check(const encode_options *o, es_error *err)
         return refuse(
             prompts ? "for instance --prompt 512" : "remove it",
             prompts ? "--evict prompt needs --prompt" : "only --evict prompt has a --prompt", err);
+    if (prompts && o->keys > o->prompt)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "encode.options", "at most as many as --prompt",
+                        "--keys %lld: the prompt has only %lld tokens", (long long)o->keys,
+                        (long long)o->prompt);
     if (o->kept && !evicts && !o->plan)
         return refuse("add --evict, or remove --kept", "--kept: no key is dropped", err);
     return o->kept ? cli_target_check(o->kept, o->force, err) : ES_OK;

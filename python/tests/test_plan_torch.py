@@ -169,7 +169,8 @@ class Transformers(unittest.TestCase):
 
 
 def stand_in(score):
-    """Returns modules in place of kvpress: presses that all give the same scores."""
+    """Returns modules in place of kvpress: presses that all give the same scores, and queries that
+    the attention module holds."""
 
     class Press:
         def __init__(self, **options):
@@ -179,39 +180,69 @@ def stand_in(score):
             return score.clone()
 
     kvpress = types.ModuleType("kvpress")
-    names = "SnapKV ExpectedAttention ObservedAttention TOVA Knorm KeyDiff".split()
-    for name in names:
+    for name in ("SnapKV", "ExpectedAttention", "Knorm", "KeyDiff"):
         setattr(kvpress, name + "Press", type(name, (Press,), {}))
     base = types.ModuleType("kvpress.presses.base_press")
     base.BasePress = object
+    utils = types.ModuleType("kvpress.utils")
+    utils.get_prerope_query_states = lambda module, hidden_states: module.plain_q
     presses = types.ModuleType("kvpress.presses")
-    return {"kvpress": kvpress, "kvpress.presses": presses, base.__name__: base}
+    named = {"kvpress": kvpress, "kvpress.presses": presses}
+    return {**named, base.__name__: base, utils.__name__: utils}
+
+
+def turn(rows, angles):
+    """Returns rows (..., places, d) turned by angles (places, pairs), as complex numbers; channels
+    beyond the pairs stay."""
+    pairs = angles.shape[1]
+    turned = (rows[..., :pairs] + 1j * rows[..., pairs : 2 * pairs]) * np.exp(1j * angles)
+    return np.concatenate([turned.real, turned.imag, rows[..., 2 * pairs :]], axis=-1)
 
 
 class Press(unittest.TestCase):
-    """The press of the file for kvpress. kvpress is not installed here: its scores are given, and
-    what is tested is which keys the press masks."""
+    """The press of the file for kvpress. kvpress is not installed here: scores of its presses are
+    given, and what is tested is which keys the press masks. Policies that the press scores by itself
+    are compared with the reference consumer."""
 
     def test_heads_keep_what_the_plan_says(self):
         rng = np.random.default_rng(6)
         for length in (PROMPT, 2 * PROMPT):
-            score = torch.from_numpy(rng.standard_normal((2, UNITS, length)))
-            with tempfile.TemporaryDirectory() as folder:
-                path = os.path.join(folder, "plan.json")
-                write_plan(path)
-                exported = export(path, folder, "kvpress")
-            with unittest.mock.patch.dict(sys.modules, stand_in(score)):
-                press = exported.plan_press()
-                for layer, units in enumerate(exported.PLAN["layers"]):
-                    module = types.SimpleNamespace(layer_idx=layer)
-                    rows = torch.zeros(2, UNITS, length, D)
-                    press.compress(module, None, rows, rows, None, {})
-                    kept = torch.ones(2, UNITS, length, dtype=torch.bool)
-                    kept[module.masked_key_indices] = False
+            for width in (D, D // 2):
+                self.compress(rng, length, width)
+
+    def compress(self, rng, length, width):
+        """Compares the keys of all heads, for a prompt of a length and heads of which `width`
+        channels turn."""
+        score = rng.standard_normal((2, UNITS, length))
+        shapes = [(2, heads, length, D) for heads in (HEADS, UNITS, UNITS)]
+        q, k, v = (rng.standard_normal(shape) for shape in shapes)
+        angles = rng.uniform(0, 7, (length, width // 2))
+        both = np.concatenate([angles, angles], axis=1)[None]
+        given = {"position_embeddings": [torch.from_numpy(f(both)) for f in (np.cos, np.sin)]}
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "plan.json")
+            write_plan(path)
+            plan = cache.load_plan(path)
+            exported = export(path, folder, "kvpress")
+        plan["prompt"] = length
+        for unit in (unit for layer in plan["layers"] for unit in layer["kv_heads"]):
+            unit.update(keys=unit["keys"] * length // PROMPT, k_type="f32", v_type="f32")
+        with unittest.mock.patch.dict(sys.modules, stand_in(torch.from_numpy(score))):
+            press = exported.plan_press()
+            for layer, units in enumerate(exported.PLAN["layers"]):
+                module = types.SimpleNamespace(layer_idx=layer, plain_q=torch.from_numpy(q))
+                press.compress(module, None, torch.from_numpy(k), torch.from_numpy(v), None, given)
+                kept = torch.ones(2, UNITS, length, dtype=torch.bool)
+                kept[module.masked_key_indices] = False
+                for b in range(2):
+                    rows = (turn(q[b], angles), k[b], v[b])
+                    later = [np.pad(x, [(0, 0), (0, 1), (0, 0)]) for x in rows]  # a query after it
+                    sets = cache.kept_keys(plan, layer, *later)
                     for g, unit in enumerate(units):
-                        for b in range(2):
+                        want = list(sets[g])
+                        if unit["policy"].partition(":")[0] not in ("observed", "h2o", "tova"):
                             want = self.brute_force(unit, score[b, g].tolist())
-                            self.assertEqual(torch.nonzero(kept[b, g])[:, 0].tolist(), want)
+                        self.assertEqual(torch.nonzero(kept[b, g])[:, 0].tolist(), want, unit)
 
     def brute_force(self, unit, score):
         """Returns the places that stay, one after the other."""
@@ -222,13 +253,11 @@ class Press(unittest.TestCase):
         if name == "full":
             return sorted(places)
         stay = set(range(min(int(options["sinks"]), count)))
-        last = {"snapkv": "window", "h2o": "recent", "tova": "protect"}.get(name)
-        newest = count if name == "stream" else int(options[last]) if last else 0
+        newest = count if name == "stream" else int(options.get("window", 0))
         for j in range(length - 1, length - 1 - min(newest, count - len(stay)), -1):
             stay.add(j)
         while len(stay) < count:
-            factor = (lambda j: length - j) if name == "h2o" else (lambda j: 1)
-            stay.add(max(places - stay, key=lambda j: score[j] * factor(j)))
+            stay.add(max(places - stay, key=lambda j: score[j]))
         return sorted(stay)
 
 

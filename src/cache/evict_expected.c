@@ -23,7 +23,8 @@
 typedef struct scratch {
     double *mean;    /* (d) mu, then mu' */
     double *cov;     /* (d, d) C, then C' */
-    double *other;   /* (d, d) its transpose while it turns */
+    double *turn;    /* (d, d) R */
+    double *other;   /* (d, d) R', then R C */
     double *row;     /* (d) */
     double *columns; /* (d, P) queries less their mean, by channel */
     double *keys;    /* (P, d) */
@@ -35,11 +36,12 @@ typedef struct scratch {
 static es_status scratch_new(const es_evict_prompt *p, scratch *r, es_error *err)
 {
     const int64_t d = p->k.cols, P = p->prompt;
-    ES_TRY(ES_MEM_NEW(p->budget, r->memory, 2 * d * (d + 1) + P * (3 * d + 2), "expected queries",
+    ES_TRY(ES_MEM_NEW(p->budget, r->memory, d * (3 * d + 2) + P * (3 * d + 2), "expected queries",
                       err));
     r->mean = r->memory;
     r->cov = r->mean + d;
-    r->other = r->cov + d * d;
+    r->turn = r->cov + d * d;
+    r->other = r->turn + d * d;
     r->row = r->other + d * d;
     r->columns = r->row + d;
     r->keys = r->columns + P * d;
@@ -71,27 +73,35 @@ static void moments(const es_evict_prompt *p, const es_evict_head *h, int64_t S,
         r->cov[i] /= (double)count;
 }
 
-/* out (d, d) = a'. */
-static void transpose(const double *a, int64_t d, double *out)
-{
-    for (int64_t i = 0; i < d; i++)
-        for (int64_t j = 0; j < d; j++)
-            out[j * d + i] = a[i * d + j];
-}
-
-/* mu becomes R mu, and C becomes R C R': rows turn, then columns. */
-static es_status turn_moments(const es_evict_spec *spec, const es_evict_prompt *p, const scratch *r,
-                              es_error *err)
+/* Finds R, the same for all heads: it turns the unit vectors, which gives the rows of R'. */
+static es_status find_turn(const es_evict_spec *spec, const es_evict_prompt *p, const scratch *r,
+                           es_error *err)
 {
     const int64_t d = p->k.cols;
     if (!p->turn)
         return ES_OK;
-    ES_TRY(p->turn(p->context, p->prompt, spec->future, 1, r->mean, err));
-    ES_TRY(p->turn(p->context, p->prompt, spec->future, d, r->cov, err));
-    transpose(r->cov, d, r->other);
+    memset(r->other, 0, (size_t)(d * d) * sizeof(double));
+    for (int64_t i = 0; i < d; i++)
+        r->other[i * d + i] = 1.0;
     ES_TRY(p->turn(p->context, p->prompt, spec->future, d, r->other, err));
-    memcpy(r->cov, r->other, (size_t)(d * d) * sizeof(double));
+    for (int64_t i = 0; i < d; i++)
+        for (int64_t j = 0; j < d; j++)
+            r->turn[j * d + i] = r->other[i * d + j];
     return ES_OK;
+}
+
+/* mu becomes R mu, and C becomes R C R'. */
+static void turn_moments(const es_evict_prompt *p, const scratch *r)
+{
+    const int64_t d = p->k.cols;
+    const es_view turn = es_view_f64(r->turn, d, d), cov = es_view_f64(r->cov, d, d);
+    const es_view other = es_view_f64(r->other, d, d), mean = es_view_f64(r->mean, 1, d);
+    if (!p->turn)
+        return;
+    es_gemm_views(&turn, &cov, r->other, d); /* C is symmetric */
+    es_gemm_views(&other, &turn, r->cov, d);
+    es_gemm_views(&mean, &turn, r->row, d);
+    memcpy(r->mean, r->row, (size_t)d * sizeof(double));
 }
 
 /* t (P) of all keys from S on. */
@@ -126,9 +136,10 @@ static double value_norm(const es_evict_prompt *p, int64_t j, double *row)
 static es_status add_heads(const es_evict_spec *spec, const es_evict_prompt *p, int64_t S,
                            const scratch *r, double *score, es_error *err)
 {
+    ES_TRY(find_turn(spec, p, r, err));
     for (int64_t h = 0; h < p->count; h++) {
         moments(p, &p->heads[p->first + h], S, r);
-        ES_TRY(turn_moments(spec, p, r, err));
+        turn_moments(p, r);
         log_mgf(spec, p, S, r);
         es_weigh(r->t + S, p->prompt - S, r->e + S);
         for (int64_t j = S; j < p->prompt; j++)

@@ -7,10 +7,7 @@
 /* Returns whether a press of kvpress scores keys like the policy of a unit. */
 static bool has_press(const es_evict_spec *spec)
 {
-    const char *name = es_eviction_name(spec->policy);
-    if (strcmp(name, "snapkv") == 0)
-        return spec->pooling == 0;
-    return strcmp(name, "tova") != 0 || spec->scope == 0;
+    return strcmp(es_eviction_name(spec->policy), "snapkv") != 0 || spec->pooling == 0;
 }
 
 static void fit_plan(es_engine_fit *fit)
@@ -31,7 +28,7 @@ static void fit_plan(es_engine_fit *fit)
         es_fit_types(fit, u, NULL, NULL);
     }
     if (others)
-        fprintf(fit->notes, "pooling=max, scope=kv or alpha: %lld key-value heads keep every key\n",
+        fprintf(fit->notes, "pooling=max or alpha: %lld key-value heads keep every key\n",
                 (long long)others);
     if (typed)
         fprintf(fit->notes,

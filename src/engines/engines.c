@@ -66,17 +66,6 @@ static bool same_format(const es_kv_format *a, const es_kv_format *b)
     return strcmp(es_kv_format_name(a, x, sizeof x), es_kv_format_name(b, y, sizeof y)) == 0;
 }
 
-/* Returns the bits of a number; rows as the model computes them lie in the cache that the plan
- * replaces. */
-static double bits_of(const es_plan *plan, const es_kv_format *format, es_kv_side side)
-{
-    es_kv_format cache = *format;
-    es_error ignored;
-    if (!format->type && es_kv_format_parse(plan->cache, &cache, &ignored) != ES_OK)
-        cache = *format;
-    return es_kv_format_bits(&cache, side, plan->head_dim);
-}
-
 /* Counts what the engine runs. */
 static account count_units(const es_engine_fit *fit)
 {
@@ -84,7 +73,8 @@ static account count_units(const es_engine_fit *fit)
     account a = {.units = p->layers * p->kv_heads};
     for (int64_t u = 0; u < a.units; u++) {
         const es_cache_unit *runs = &fit->runs[u], *asked = &fit->planned[u];
-        const double bits = bits_of(p, &runs->k, ES_KV_KEYS) + bits_of(p, &runs->v, ES_KV_VALUES);
+        const double bits = es_kv_format_bits(&runs->k, ES_KV_KEYS, p->head_dim) +
+                            es_kv_format_bits(&runs->v, ES_KV_VALUES, p->head_dim);
         const bool planned = es_evict_same(&runs->evict, &asked->evict) &&
                              same_format(&runs->k, &asked->k) && same_format(&runs->v, &asked->v) &&
                              fit->keys[u] == p->unit[u].keys;

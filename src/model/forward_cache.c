@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "cache/aged.h"
 
 #define DROPPED (-1e6) /* ln of the factor on a weight: it becomes 0 */
@@ -26,7 +27,7 @@ static double choice_bytes(const es_evict_spec *spec, const es_model_config *c, 
 {
     const double d = (double)c->head_dim, future = spec->future > 0 ? (double)spec->future : 0.0;
     const double expected =
-        8.0 * (2.0 * d * (d + 1.0) + n * (3.0 * d + 2.0) + 2.0 * (n + future + 1.0) * d);
+        8.0 * (d * (3.0 * d + 2.0) + n * (3.0 * d + 2.0) + 2.0 * (n + future + 1.0) * d);
     return n * (8.0 + 64.0 * item) + 32.0 * n + (future > 0.0 ? expected : 0.0);
 }
 
@@ -229,8 +230,26 @@ static es_status copy_fine(const es_layer_pass *p, es_error *err)
     return ES_OK;
 }
 
+/* Fails if a number is NaN or beyond the range of its type. */
+static es_status check_range(const es_layer_pass *p, int64_t g, bool values, es_error *err)
+{
+    const es_view rows = rows_of(p, g, values);
+    es_scan found;
+    es_error at;
+    char type[ES_KV_NAME];
+    if (es_view_scan(&rows, "rows", &found, &at) == ES_OK)
+        return ES_OK;
+    return es_fail_at(
+        err, ES_E_NONFINITE, at.row, at.col, "cache.range",
+        "use a type of a wider range, for instance bf16",
+        "layer %lld, key-value head %lld: channel %lld of the %s at place %lld is not "
+        "finite in %s",
+        (long long)p->layer, (long long)g, (long long)at.col, values ? "value" : "key",
+        (long long)at.row, es_kv_format_name(format_of(p, g, values), type, sizeof type));
+}
+
 /* Rounds the keys or the values of the layer to what the cache holds. */
-static void round_side(const es_layer_pass *p, bool values)
+static es_status round_side(const es_layer_pass *p, bool values, es_error *err)
 {
     const int64_t units = p->f->model->config.kv_heads;
     const es_kv_side side = values ? ES_KV_VALUES : ES_KV_KEYS;
@@ -248,7 +267,10 @@ static void round_side(const es_layer_pass *p, bool values)
             es_kv_round_fine(format, &fine);
         }
         es_kv_round(format, side, peak, &rows);
+        if (format->type)
+            ES_TRY(check_range(p, g, values, err));
     }
+    return ES_OK;
 }
 
 /* Rounds keys and values of the layer. */
@@ -259,9 +281,8 @@ static es_status round_rows(const es_layer_pass *p, es_error *err)
         aged = aged || is_aged(p, g);
     if (aged)
         ES_TRY(copy_fine(p, err));
-    round_side(p, false);
-    round_side(p, true);
-    return ES_OK;
+    ES_TRY(round_side(p, false, err));
+    return round_side(p, true, err);
 }
 
 /* A head whose unit holds old places otherwise than new ones. */

@@ -26,6 +26,10 @@ make_npy two.npy whole '<i8' 2x3 1 && try --model "$model" --ids two.npy
 make_npy none.npy whole '<i8' 0 && try --model "$model" --ids none.npy
 make_npy long.npy whole '<i8' 257 && try --model "$model" --ids long.npy
 make_npy full.npy whole '<i8' 256 && try --model "$model" --ids full.npy
+# a cache keeps no more keys than a prompt has, and a prompt is no longer than the block
+make_npy eight.npy whole '<i8' 8 1
+try --model "$model" --ids eight.npy --logits new.npy --evict prompt --policy h2o --prompt 4 --keys 5
+try --model "$model" --ids eight.npy --logits new.npy --evict prompt --policy h2o --prompt 9 --keys 5
 # an encoder predicts nothing
 try --model bert --ids good.npy --logits none.npy --force
 try --model bert --ids good.npy

@@ -35,3 +35,5 @@ try --kv-type q4_0 --evict ideal
 try --kv-type q9_0
 try --kv-type q4_0 --per-query
 try --kv-type q4_0 --prompt 95
+try --evict prompt --policy h2o --keys 8,49
+try --evict decode --policy h2o --keys 97

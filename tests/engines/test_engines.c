@@ -101,6 +101,7 @@ static void llama_cpp_takes_the_finest_type(void **state)
     expect(p, "llama.cpp", "0 of 6 key-value heads run as planned");
     strcpy(p->unit[5].v_type, "f32");
     expect(p, "llama.cpp", "\n-ctk q5_0 -ctv f32\n");
+    expect(p, "llama.cpp", "takes 117 % of the bytes of f16"); /* (5.5 + 32) / (16 + 16) */
     es_plan_free(p);
     es_model_config narrow = small;
     narrow.head_dim = 24; /* no block of 32 */
@@ -166,7 +167,7 @@ static void python_files_hold_the_plan(void **state)
            "{\"policy\": \"full\", \"keys\": 64, \"k_type\": \"f32\", \"v_type\": \"f16\"}");
     expect(p, "kvpress", "def plan_press():");
     set_unit(p, 2, "snapkv:window=8:pooling=max", 20, "f32", "f32");
-    expect(p, "kvpress", "pooling=max, scope=kv or alpha: 1 key-value heads keep every key");
+    expect(p, "kvpress", "pooling=max or alpha: 1 key-value heads keep every key");
     set_unit(p, 2, "random:seed=1", 20, "f32", "f32");
     expect(p, "kvpress", "policy random: 1 of 6 key-value heads keep every key");
     es_plan_free(p);

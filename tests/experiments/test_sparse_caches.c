@@ -306,7 +306,7 @@ static void everything_kept_is_no_error(void **state)
     for (int decode = 0; decode < 2; decode++) {
         request r = small();
         ADD(&r, "evict", decode ? "decode" : "prompt", "policy", "h2o,tova,stream", "keys",
-            "4,16,96");
+            decode ? "4,16,96" : "4,16,48");
         es_answer *a = ask(&r);
         const es_table *t = es_answer_find(a, "settings");
         assert_int_equal(es_table_rows(t), 9);

@@ -319,6 +319,61 @@ static void refusals(void **state)
     assert_string_equal(err.rule, "evict.mode");
 }
 
+/* Copies golden/decoders/qwen3 into the test's folder, with 1e9 as the first weight of layer 1's
+ * values. */
+static void write_large_values(void)
+{
+    static const char *const name = "\"model.layers.1.self_attn.v_proj.weight\"";
+    static char bytes[1 << 20];
+    FILE *file = fopen(golden_path("decoders/qwen3/config.json"), "rb");
+    const size_t config = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    write_file("config.json", bytes, config);
+    file = fopen(golden_path("decoders/qwen3/model.safetensors"), "rb");
+    const size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    uint64_t header;
+    memcpy(&header, bytes, sizeof header);
+    const char *offsets = strstr(strstr(bytes + 8, name), "data_offsets") + strlen("data_offsets");
+    const float large = 1e9f;
+    memcpy(bytes + 8 + header + strtol(offsets + strcspn(offsets, "0123456789"), NULL, 10), &large,
+           sizeof large);
+    write_file("model.safetensors", bytes, size);
+}
+
+/* Numbers that a type cannot hold are named. A value of 1e9 x is above 127 times 65504, the most
+ * that q8_0 holds, where |x| > .0084. */
+static void numbers_out_of_range(void **state)
+{
+    static const int32_t ids[] = {3, 1, 4, 15};
+    es_model *m;
+    (void)state;
+    write_large_values();
+    assert_ok(es_model_open(folder, &(es_model_opts){.precision = ES_F32}, &m, &err));
+    const es_model_config *c = es_model_config_of(m);
+    float *logits = malloc(4 * (size_t)c->vocab * sizeof *logits);
+    const char *const types[] = {"bf16", "f16", "q8_0", "kivi4"};
+    for (int i = 0; i < 4; i++) {
+        const es_cache_opts opts = {.k_type = types[i], .v_type = types[i]};
+        es_cache *cache;
+        assert_ok(es_cache_new(c, &opts, 4, NULL, &cache, &err));
+        const es_model_block block = {.ids = ids, .n = 4, .token_logits = logits, .cache = cache};
+        const es_status status = es_model_forward(m, &block, 1, &(es_exec){.threads = 1}, &err);
+        es_cache_free(cache);
+        if (i == 0) {
+            assert_ok(status);
+            continue;
+        }
+        assert_int_equal(status, ES_E_NONFINITE);
+        assert_string_equal(err.rule, "cache.range");
+        assert_int_equal(err.row, 0);
+        assert_non_null(strstr(err.message, "layer 1, key-value head 0"));
+        assert_non_null(strstr(err.message, types[i]));
+    }
+    free(logits);
+    es_model_close(m);
+}
+
 /* Text of a policy is read as what it was written from. */
 static void policies_as_text(void **state)
 {
@@ -387,6 +442,7 @@ TEST_FILE(cache)
         cmocka_unit_test(threads_give_the_same_bits),
         cmocka_unit_test(memory_stays_within_its_bound),
         cmocka_unit_test(refusals),
+        cmocka_unit_test_setup_teardown(numbers_out_of_range, make_folder, remove_folder),
         cmocka_unit_test(policies_as_text),
         cmocka_unit_test(pyramid_by_hand),
         cmocka_unit_test(the_page_lists_everything),

@@ -181,6 +181,16 @@ static int64_t keys_at(const es_cache_params *asked, const es_policy_params *pol
     return (int64_t)fmax(1.0, rint(asked->ratio.reals[i] * (double)all));
 }
 
+/* Fails for more keys than there are. */
+static es_status check_keys(int64_t keys, int64_t all, bool decode, es_error *err)
+{
+    if (keys <= all)
+        return ES_OK;
+    return es_refuse(err, "cache.keys", "fewer keys, or --ratio 0.25",
+                     "--keys %lld: %s only %lld tokens", (long long)keys,
+                     decode ? "a block has" : "the prompt has", (long long)all);
+}
+
 /* Adds a setting for each policy and number of keys to what `types` rounds. */
 static es_status add_evictions(const es_cache_params *asked, const es_policy_params *policy,
                                const policies *list, const es_cache_setting *types, int64_t n,
@@ -188,12 +198,14 @@ static es_status add_evictions(const es_cache_params *asked, const es_policy_par
 {
     const int64_t grid = policy->keys.count ? policy->keys.count : asked->ratio.count;
     const bool decode = types->mode == ES_EVICT_DECODE;
+    const int64_t all = decode ? n : out->prompt;
     for (int64_t i = 0; i < list->count; i++)
         for (int64_t k = 0; k < grid; k++) {
             es_cache_setting *new = &out->at[out->count++];
             *new = *types;
             new->unit.evict = list->at[i];
-            new->unit.evict.keys = keys_at(asked, policy, decode ? n : out->prompt, k);
+            new->unit.evict.keys = keys_at(asked, policy, all, k);
+            ES_TRY(check_keys(new->unit.evict.keys, all, decode, err));
             ES_TRY(es_evict_check(&new->unit.evict, new->mode, err));
         }
     return ES_OK;
