@@ -18,6 +18,10 @@ elseif(ESSCHER_MPI)
   endif()
   if(MPICH_FOUND)
     list(APPEND ESSCHER_MPIS mpich)
+    # mpich.pc may name libraries that MPICH itself uses and that no -dev package brings (Ubuntu 26.10: ucc, ze_loader):
+    # link with MPICH alone.
+    find_library(ESSCHER_MPICH_LIBRARY mpich HINTS ${MPICH_LIBRARY_DIRS} REQUIRED)
+    set_target_properties(PkgConfig::MPICH PROPERTIES INTERFACE_LINK_LIBRARIES ${ESSCHER_MPICH_LIBRARY})
   endif()
   if(NOT ESSCHER_MPIS)
     find_package(MPI COMPONENTS C)

@@ -84,6 +84,35 @@ def last_block(block):
     return wrong
 
 
+def last_block_causal(block):
+    def wrong(q, k, v, causal):
+        n = q.shape[1]
+        return kernel(q, k, v, causal_mask(n) & (np.arange(n) < n // block * block)[None, :])
+
+    return wrong
+
+
+def diagonal_unmasked(block):
+    """The mask inside a block of the diagonal is forgotten."""
+
+    def wrong(q, k, v, causal):
+        i = np.arange(q.shape[1])
+        return kernel(q, k, v, i[None, :] < (i[:, None] // block + 1) * block)
+
+    return wrong
+
+
+def bfloat16(x):
+    bits = np.asarray(x, np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
+
+
+def last_queries_unwritten(q, k, v, causal):
+    y = kernel(q, k, v, plain(q, causal))
+    y[:, y.shape[1] // 32 * 32 :] = 0
+    return y
+
+
 def plain(q, causal):
     return causal_mask(q.shape[1]) if causal else None
 
@@ -196,6 +225,12 @@ CASES = [
     ("tail of blocks of 32, guarded", guarded(lambda i, j: j < (i + 1) // 32 * 32, alone=True), "uneven", True, ["block-tail"], 1),
     ("last block of 64", last_block(64), "grouped", False, ["last-keys"], 1),
     ("last block of 32", last_block(32), "uneven", False, ["last-keys"], 1),
+    ("last block of 64, causal", last_block_causal(64), "grouped", True, ["last-block"], 1),
+    ("last block of 32, causal", last_block_causal(32), "uneven", True, ["last-block"], 1),
+    ("own block of 64 unmasked", diagonal_unmasked(64), "grouped", True, ["block-ahead"], 1),
+    ("own block of 16 unmasked", diagonal_unmasked(16), "small", True, ["block-ahead"], 1),
+    ("last queries unwritten", last_queries_unwritten, "uneven", False, ["rows-zero"], 1),
+    ("last queries unwritten, causal", last_queries_unwritten, "grouped", True, ["rows-zero"], 1),
     ("one key head", one_head(0), "grouped", True, ["one-head"], 1),
     ("one key head of 3", one_head(2), "uneven", False, ["one-head"], 1),
     ("alibi", alibi, "small", True, ["alibi"], 1),
@@ -207,6 +242,8 @@ CASES = [
     ("sums in f16, long", half_sums, "long", False, ["narrow-sums"], 1),
     ("no maximum", no_maximum, "small", False, ["overflow"], 6),
     ("no maximum, causal", no_maximum, "uneven", True, ["overflow"], 6),
+    ("inputs in bf16", lambda q, k, v, c: kernel(bfloat16(q), bfloat16(k), bfloat16(v), plain(q, c)), "grouped", True, ["inputs-rounded"], 1),
+    ("inputs in f16", lambda q, k, v, c: kernel(*(x.astype(np.float16) for x in (q, k, v)), plain(q, c)), "small", False, ["inputs-rounded"], 1),
     ("dropout 0.1", dropout(0.1), "small", True, ["dropout"], 1),
     ("dropout 0.2", dropout(0.2), "grouped", True, ["dropout"], 1),
     ("dropout, full", dropout(0.1), "small", False, [""], 1),
@@ -270,6 +307,15 @@ class Kernels(unittest.TestCase):
             esscher.assert_attention(q, k, v, y, causal=True, threads=1)
         y[2, 7, 5] = np.nan
         with self.assertRaisesRegex(AssertionError, "head 2, row 7, column 5"):
+            esscher.assert_attention(q, k, v, y, causal=True, threads=1)
+
+    def test_sums_in_f16_are_named_beside_bf16(self):
+        """Their errors have one size: the sentence names both."""
+        q, k, v = inputs("grouped", 9)
+        k[:, :, 0] += 1
+        v += 2  # sums that grow
+        y = half_sums(q, k, v, True).astype(np.float16)
+        with self.assertRaisesRegex(AssertionError, "computed in bf16 or summed in f16 and stored in f16"):
             esscher.assert_attention(q, k, v, y, causal=True, threads=1)
 
     def test_inputs_may_differ_where_nothing_fits(self):

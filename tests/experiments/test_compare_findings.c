@@ -12,7 +12,8 @@ static const struct said {
     {"causal-end", "causal attention, the last query at the last key"},
     {"causal-strict", "causal attention without a query's own key"},
     {"causal-next", "causal attention that sees one future key, j <= i + 1"},
-    {"inputs-rounded", "attention of Q, K and V rounded to f16"},
+    {"block-ahead", "causal attention that sees all keys of a query's own block of #"},
+    {"inputs-rounded", "attention of Q, K and V rounded to *"},
     {"scale-none", "attention without a scale"},
     {"scale-usual", "attention with the scale 1/sqrt(d) = #"},
     {"scale-1/d", "attention with the scale 1/d = #"},
@@ -37,6 +38,7 @@ static const struct said {
     {"values-shifted", "attention with values shifted by a row: *"},
     {"alibi", "attention with ALiBi's slopes by distance"},
     {"first-dropped", "attention without the first keys; number left out: #"},
+    {"last-block", "attention without the last block of keys, unless it is whole, of #"},
     {"own-block", "attention without the keys of a query's own block of #"},
     {"block-tail", "attention without the keys of a query's last block, unless it is whole, of #"},
     {"sink", "attention with one more in the denominator"},
@@ -55,12 +57,13 @@ static const struct said {
     {"first-keys", "attention without the first keys; number left out: #"},
     {"factor", "attention times #"},
     {"scale-fitted", "attention with another scale: #"},
-    {"row-factors", "attention with rows multiplied by numbers of their own"},
     {"overflow", "attention without subtracting the maximum, which overflows in *"},
+    {"rows-zero", "attention, but for rows of zeros: # of #"},
+    {"row-factors", "attention with rows multiplied by numbers of their own"},
     {"dropout", "attention with dropout left on: p = #"},
     {"in-f32", "attention computed in f32 and stored"},
-    {"in-f16", "attention computed in f16 and stored"},
-    {"in-bf16", "attention computed in bf16 and stored"},
+    {"in-f16", "attention computed in f16*"},
+    {"in-bf16", "attention computed in bf16*"},
     {"narrow-sums", "attention with sums in f16 and stored"}};
 enum { ALL_SAID = sizeof all_said / sizeof *all_said };
 
@@ -125,6 +128,11 @@ static void every_hypothesis_has_its_sentence(void **state)
         if (p.heads == 3) {
             plant(&p, &(planted){.scale = 0.25}, AS_F32);
             swap_heads(&p);
+            a = ask(&p, NULL);
+            check_said(a, met);
+            es_answer_free(a);
+            /* and rows of zeros where there are some */
+            memset(p.y, 0, (size_t)p.dv * sizeof *p.y);
             a = ask(&p, NULL);
             check_said(a, met);
             es_answer_free(a);

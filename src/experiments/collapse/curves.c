@@ -83,8 +83,8 @@ static void report_curves(es_answer *a, const collapse_params *p)
     if (p->train_gamma > critical)
         es_answer_add_finding(a,
                               "If its scores stay unchanged, a head trained on %lld tokens at "
-                              "gamma = %.3g falls to gamma_c = %.3g at n = %.3g, where tokens are "
-                              "halfway to merging.",
+                              "gamma = %.3g falls to gamma_c = %.3g at n = %.3g, where a token "
+                              "gives itself half of its weight.",
                               (long long)p->train, p->train_gamma, critical,
                               pow((double)p->train, p->train_gamma / critical));
     else

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/error.h"
 #include "experiments/collapse/collapse.h"
 #include "experiments/kit/answer_kit.h"
 
@@ -145,22 +146,29 @@ static void fill_row(const summary_ctx *m, int64_t pair, threshold_row *r)
 
 /* ---- findings ---- */
 
-/* Reports the window of one pair. */
-static void report_window(es_answer *a, const threshold_row *r)
+/* Reports the window of one pair. How far outputs merged at its start depends on n rho: at cosine 0
+ * a small weight of its own keeps a token apart from others, which have nothing in common. */
+static es_status report_window(const summary_ctx *m, const threshold_row *r, es_error *err)
 {
+    es_collapse low, high;
+    ES_TRY(collapse_exact(m->p, r->n, r->rho, r->gamma_low, &low, err));
+    ES_TRY(collapse_exact(m->p, r->n, r->rho, r->gamma_high, &high, err));
     if (r->n < 10) /* equal weights are above 0.1: these tokens cannot merge */
         es_answer_add_finding(
-            a,
+            m->answer,
             "n = %lld tokens at cosine %.3g and score scale gamma ln n stay apart "
             "above gamma = %.3g; they never merge, because equal weights are "
             "already %.3g.",
             (long long)r->n, r->rho, r->gamma_high, 1.0 / (double)r->n);
     else
         es_answer_add_finding(
-            a,
-            "n = %.8g tokens at cosine %.3g and score scale gamma ln n merge below "
-            "gamma = %.3g and stay apart above %.3g (for n to infinity both are gamma_c = %.3g).",
-            (double)r->n, r->rho, r->gamma_low, r->gamma_high, r->gamma_c);
+            m->answer,
+            "n = %.8g tokens at cosine %.3g, score scale gamma ln n: from gamma = %.3g to %.3g a "
+            "token's weight on itself grows from 10 to 90 %%, and the angles between outputs from "
+            "%.2g to %.2g of those between tokens (0: merged; gamma_c = %.3g).",
+            (double)r->n, r->rho, r->gamma_low, r->gamma_high, low.angle_ratio, high.angle_ratio,
+            r->gamma_c);
+    return ES_OK;
 }
 
 /* Reports where the random model passes p = 0.5. */
@@ -194,9 +202,9 @@ es_status collapse_fill_thresholds(summary_ctx *m, es_error *err)
         fill_row(m, i, r);
     }
     const threshold_row *rows = es_rows(m->thresholds, threshold_row);
-    report_window(m->answer, &rows[0]);
+    ES_TRY(report_window(m, &rows[0], err));
     if (pairs > 1 && !m->p->curves)
-        report_window(m->answer, &rows[pairs - 1]);
+        ES_TRY(report_window(m, &rows[pairs - 1], err));
     report_half(m->answer, m->p->dim, &rows[pairs - 1]);
     return ES_OK;
 }

@@ -85,6 +85,7 @@ typedef struct compare_variant {
     int64_t own;
     int64_t block;       /* causal: size of blocks; a query's own block is not seen. 0: it is */
     bool whole;          /* but by the last query of the block */
+    bool ahead;          /* or it is seen to its end, behind the query */
     int64_t one_head;    /* 1 + the key head that all query heads have; 0: their own */
     bool alibi;          /* scores less a slope of the head times the distance */
     int64_t values_by;   /* key j has the value of key j + values_by, */
@@ -95,8 +96,10 @@ typedef struct compare_variant {
     bool swapped_output; /* (m, heads) rows of outputs, taken for (heads, m) */
     bool flat_output;    /* the reverse: (heads, m) rows, taken for (m, heads) */
     bool swapped;        /* the same of all arrays */
-    bool round_inputs, round_scores; /* to the format */
-    bool row_factor;                 /* every row times a number of its own */
+    const struct compare_format *inputs; /* Q, K and V are rounded to it; NULL: they are not */
+    bool round_scores;                   /* to the format of the output */
+    bool row_factor;                     /* every row times a number of its own */
+    bool zero_rows;                      /* rows of zeros say nothing */
     compare_norm norm;
     double sink;          /* number of extra keys with score 0 and value 0 */
     const double *sinks;  /* (heads) logits of learned sinks; NULL: none */
@@ -174,6 +177,9 @@ es_status compare_widths(compare_case *c, const compare_variant *v, compare_grow
 /*! compare_queries() : of the variant: swapped arrays have rows for heads. */
 int64_t compare_queries(const compare_case *c, const compare_variant *v);
 
+/*! compare_zero_rows() : returns how many rows of their output are all zero. */
+es_status compare_zero_rows(compare_case *c, int64_t *count, es_error *err);
+
 /*! compare_row_flops() : what a row takes. */
 double compare_row_flops(const compare_case *c);
 
@@ -209,10 +215,13 @@ es_status compare_causal_next(compare_case *c, compare_variant *v, bool *applies
 es_status compare_first_dropped(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_own_block(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_whole_blocks(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_block_ahead(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_last_block(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_one_head(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_alibi(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_values_shifted(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_overflows(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_inputs_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_narrow_sums(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_dropout(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 

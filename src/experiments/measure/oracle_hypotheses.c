@@ -222,17 +222,6 @@ CAPPED(30)
 
 /* ---- rounding before the softmax ---- */
 
-/* Q, K and V are rounded to the format. */
-static es_status inputs_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err)
-{
-    (void)err;
-    v->round_inputs = true;
-    *applies =
-        c->format->weights; /* inputs that are such already change nothing, and do not match */
-    snprintf(v->note, sizeof v->note, "%s", c->format->name);
-    return ES_OK;
-}
-
 /* Scores are rounded to the format. */
 static es_status scores_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
@@ -246,7 +235,7 @@ static es_status scores_rounded(compare_case *c, compare_variant *v, bool *appli
 /* Q, K, V and then scores are rounded. */
 static es_status both_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
-    v->round_inputs = true;
+    v->inputs = c->format;
     return scores_rounded(c, v, applies, err);
 }
 
@@ -300,6 +289,18 @@ static es_status row_factors(compare_case *c, compare_variant *v, bool *applies,
     return ES_OK;
 }
 
+/* Rows that nothing was written to: zeros. */
+static es_status rows_zero(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    const int64_t rows = c->s->heads * measure_queries(c->s, 0);
+    int64_t zero;
+    ES_TRY(compare_zero_rows(c, &zero, err));
+    v->zero_rows = true;
+    *applies = zero > 0 && zero < rows;
+    snprintf(v->note, sizeof v->note, "%lld of %lld", (long long)zero, (long long)rows);
+    return ES_OK;
+}
+
 /* ---- a coarser format than its numbers have ---- */
 
 /* Computed in a coarser format than the numbers have. */
@@ -307,7 +308,12 @@ static es_status computed_in(compare_case *c, compare_variant *v, const char *na
 {
     v->format = compare_format_named(name);
     *applies = v->format->unit > c->format->unit;
-    snprintf(v->note, sizeof v->note, "%s and stored", name);
+    /* errors of some sizes have two usual causes */
+    const char *also = v->format->weights && c->format->weights ? " or summed in f16"
+                       : strcmp(name, "f16") == 0 && strcmp(c->format->name, "f32") == 0
+                           ? " or TF32"
+                           : "";
+    snprintf(v->note, sizeof v->note, "%s%s and stored", name, also);
     return ES_OK;
 }
 
@@ -330,10 +336,12 @@ const compare_hypothesis compare_hypotheses[] = {
      "causal with the last query at the last key"},
     {"causal-strict", "causal attention without a query's own key", causal_strict},
     {"causal-next", "causal attention that sees one future key, j <= i + 1,", compare_causal_next},
+    {"block-ahead", "causal attention that sees all keys of a query's own block of",
+     compare_block_ahead},
     {"unmasked", "attention over all keys", unmasked},
     {"sinks-missing", "attention without the learned sinks", sinks_missing},
     {"uncapped", "attention without a cap of scores", uncapped},
-    {"inputs-rounded", "attention of Q, K and V rounded to", inputs_rounded},
+    {"inputs-rounded", "attention of Q, K and V rounded to", compare_inputs_rounded},
     {"scale-none", "attention without a scale", scale_none},
     {"scale-usual", "attention with the scale 1/sqrt(d) =", scale_usual},
     {"scale-1/d", "attention with the scale 1/d =", scale_dim},
@@ -362,6 +370,8 @@ const compare_hypothesis compare_hypotheses[] = {
     {"values-shifted", "attention with values shifted by a row:", compare_values_shifted},
     {"alibi", "attention with ALiBi's slopes by distance", compare_alibi},
     {"first-dropped", "attention without the first keys; number left out:", compare_first_dropped},
+    {"last-block", "attention without the last block of keys, unless it is whole, of",
+     compare_last_block},
     {"own-block", "attention without the keys of a query's own block of", compare_own_block},
     {"block-tail", "attention without the keys of a query's last block, unless it is whole, of",
      compare_whole_blocks},
@@ -383,9 +393,10 @@ const compare_hypothesis compare_hypotheses[] = {
     {"first-keys", "attention without the first keys; number left out:", compare_fit_lasts},
     {"factor", "attention times", compare_fit_factor},
     {"scale-fitted", "attention with another scale:", compare_fit_scale},
-    {"row-factors", "attention with rows multiplied by numbers of their own", row_factors},
     {"overflow", "attention without subtracting the maximum, which overflows in",
      compare_overflows},
+    {"rows-zero", "attention, but for rows of zeros:", rows_zero},
+    {"row-factors", "attention with rows multiplied by numbers of their own", row_factors},
     {"dropout", "attention with dropout left on:", compare_dropout},
     {"in-f32", "attention computed in", in_f32},
     {"in-f16", "attention computed in", in_f16},

@@ -106,6 +106,33 @@ es_status compare_whole_blocks(compare_case *c, compare_variant *v, bool *applie
     return choose(c, v, set_whole_blocks, NUMBERS(blocks), applies, err);
 }
 
+static bool set_block_ahead(const compare_case *c, compare_variant *v, int64_t at)
+{
+    (void)c;
+    v->ahead = true;
+    return set_block(v, at, false);
+}
+
+/* The mask inside the blocks of the diagonal is forgotten. */
+es_status compare_block_ahead(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    return choose(c, v, set_block_ahead, NUMBERS(blocks), applies, err);
+}
+
+static bool set_last_block(const compare_case *c, compare_variant *v, int64_t at)
+{
+    const int64_t left = v->keys % blocks[at];
+    (void)c;
+    snprintf(v->note, sizeof v->note, "%lld", (long long)blocks[at]);
+    v->keys -= left;
+    return v->mask == COMPARE_CAUSAL && left > 0 && v->keys > 0;
+}
+
+es_status compare_last_block(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    return choose(c, v, set_last_block, NUMBERS(blocks), applies, err);
+}
+
 /* ---- heads, positions, values ---- */
 
 enum { MOST_HEADS = 64 };
@@ -174,6 +201,21 @@ static bool set_overflow(const compare_case *c, compare_variant *v, int64_t at)
 es_status compare_overflows(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     return choose(c, v, set_overflow, NUMBERS(overflows), applies, err);
+}
+
+/* Formats that inputs may have been rounded to: the output's own, or if that is wider a narrower
+ * one. */
+static bool set_inputs(const compare_case *c, compare_variant *v, int64_t at)
+{
+    static const char *const names[] = {"bf16", "f16"};
+    v->inputs = compare_format_named(names[at]);
+    snprintf(v->note, sizeof v->note, "%s", names[at]);
+    return !c->format->weights || v->inputs->unit == c->format->unit;
+}
+
+es_status compare_inputs_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    return choose(c, v, set_inputs, 2, applies, err);
 }
 
 /* Sums in the format of the output, of 16 bits, instead of f32. */

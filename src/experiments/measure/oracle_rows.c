@@ -151,8 +151,8 @@ static void read_theirs(const head_rows *h, int64_t i, double *out)
 static void read_rounded(const head_rows *h, const es_view *view, int64_t row, double *out)
 {
     es_view_read_row(view, row, out);
-    for (int64_t j = 0; h->v->round_inputs && j < view->cols; j++)
-        out[j] = compare_round(h->c->format, out[j]);
+    for (int64_t j = 0; h->v->inputs && j < view->cols; j++)
+        out[j] = compare_round(h->v->inputs, out[j]);
 }
 
 /* Reads the value of key j, which may be that of another key. */
@@ -218,7 +218,7 @@ static void seen_by(const head_rows *h, int64_t i, int64_t *first, int64_t *last
     if (v->mask != COMPARE_ALL)
         *last = at + 1 + (v->mask == COMPARE_BAND ? v->width : 0);
     if (v->block && at >= 0)
-        *last = (at + (v->whole ? 1 : 0)) / v->block * v->block;
+        *last = (at + (v->ahead ? v->block : v->whole ? 1 : 0)) / v->block * v->block;
     *first = *first < v->skipped ? v->skipped : *first;
     *last = *last > h->keys ? h->keys : *last;
 }
@@ -347,16 +347,38 @@ static void compare_row_with(const head_rows *h, const double *y, double *o, con
 
 /* ---- rows that are lost or changed at random ---- */
 
+/* Returns whether all numbers of the row are zero. */
+static bool is_zero(const double *y, int64_t count)
+{
+    for (int64_t c = 0; c < count; c++)
+        if (y[c] != 0.0)
+            return false;
+    return true;
+}
+
 /* Returns whether a number of the row is not finite, or all are zero. */
 static bool is_broken(const double *y, int64_t count)
 {
-    bool zero = true;
-    for (int64_t c = 0; c < count; c++) {
+    for (int64_t c = 0; c < count; c++)
         if (!isfinite(y[c]))
             return true;
-        zero = zero && y[c] == 0.0;
+    return is_zero(y, count);
+}
+
+es_status compare_zero_rows(compare_case *c, int64_t *count, es_error *err)
+{
+    const measure_state *s = c->s;
+    double *y;
+    *count = 0;
+    ES_TRY(ES_ARENA_NEW(&c->arena, y, s->dv, "a row", err));
+    for (int64_t head = 0; head < s->heads; head++) {
+        const es_view rows = es_array_head(&s->arrays[MEASURE_Y], &s->at[MEASURE_Y], head);
+        for (int64_t i = 0; i < measure_queries(s, 0); i++) {
+            es_view_read_row(&rows, i, y);
+            *count += is_zero(y, s->dv);
+        }
     }
-    return zero;
+    return ES_OK;
 }
 
 /* Decides a row of a kernel that overflows: it must be lost where exp() of one of its scores
@@ -482,6 +504,8 @@ static es_status do_row(void *job, int64_t at, int thread, es_error *err)
     h->found[at] = (row_found){0};
     read_rounded(h, &h->q, r.i, r.q);
     read_theirs(h, r.i, r.y);
+    if (h->v->zero_rows && is_zero(r.y, dv))
+        return ES_OK;
     seen_by(h, r.i, &first, &last);
     if (!compare_keys(h, &r, first, last, &h->found[at])) {
         if (h->v->block || h->v->skipped)

@@ -318,11 +318,18 @@ static const char *name_mask(const measure_params *p)
 /* Returns the distance of a try from the output, over the size of outputs. */
 static double distance_of(const compare_try *t) { return sqrt(t->sum.squares / t->sum.ours2); }
 
-/* Returns whether a try is near enough to be named although it explains nothing. */
-static bool is_nearest(const compare_found *found, const total *all)
+/* Returns the try that is nearest over all of its rows, if it is near enough to be named although
+ * it explains nothing; else NULL. */
+static const compare_try *nearest_try(const compare_found *found, const total *all)
 {
-    return found->count && found->tries[0].sum.ratio < NEARER * all->ratio &&
-           distance_of(&found->tries[0]) <= NEAR;
+    const compare_try *nearest = NULL;
+    double least = INFINITY;
+    for (int64_t i = 0; i < found->count; i++)
+        if (distance_of(&found->tries[i]) < least) {
+            nearest = &found->tries[i];
+            least = distance_of(nearest);
+        }
+    return least <= NEAR && nearest->sum.ratio < NEARER * all->ratio ? nearest : NULL;
 }
 
 /* Reports an output that nothing explains. Rows that are right are counted first. */
@@ -333,9 +340,10 @@ static void report_unexplained(const measure_state *s, const compare_found *foun
     const long long rows = (long long)(s->heads * measure_queries(s, 0)), known = found->count;
     const long long right = rows - (long long)all->beyond;
     const char *name = name_file(s->p->compare, file), *mask = name_mask(s->p);
-    if (is_nearest(found, all))
+    const compare_try *near = nearest_try(found, all);
+    if (near)
         snprintf(nearest, sizeof nearest, "; the nearest is %s %.2g of the size of outputs away",
-                 say_try(&found->tries[0], ",", said), distance_of(&found->tries[0]));
+                 say_try(near, ",", said), distance_of(near));
     if (2 * right >= rows)
         es_answer_add_finding(a,
                               "MISMATCH: %lld of %lld rows of %s are the %s attention you asked "
