@@ -30,6 +30,10 @@ for open in no yes; do
     stop INT esscher encode --quiet --model model --text pipe --out h.npy
 done
 exec 3>&-
+# one that comes before the waiting ends it, too
+KILL_AFTER_OPEN=vocab.txt kill_after 0 none esscher tokenize --model model pipe >out 2>err
+echo "rc=$?"
+cat err
 # one that does not stop a run does not disturb it
 esscher tokenize --model model pipe >out 2>err &
 pid=$!
