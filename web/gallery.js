@@ -52,6 +52,7 @@ export function mountRun(place, given, run, id) {
     const section = place.closest(".run:not(.card)");
     const table = section?.querySelector("details.table[data-table=compare]") ?? section?.querySelector("details.table");
     if (table) table.open = true; // without a figure the numbers themselves are what there is to see
+    document.querySelector(`nav.contents a[href="#${place.parentElement.id}"]`)?.parentElement.remove();
     return;
   }
   const [shown, more] = split(figures);

@@ -59,6 +59,28 @@ test("a page of one run begins with its question, at most three findings and a f
   await close();
 });
 
+test("the contents of a page of one run lead to what is there: no figures where none is drawn", async () => {
+  for (const [name, figures] of [
+    ["decoder", 1],
+    ["measure", 0],
+  ]) {
+    const { page, close } = await open(name);
+    assert.equal(await page.locator(".contents a", { hasText: "Figures" }).count(), figures, name);
+    assert.equal((await page.locator(".figures figure").count()) > 0, figures > 0, name);
+    const links = await page.$$eval(".contents a", (all) => all.map((a) => a.getAttribute("href")));
+    for (const link of links) assert.equal(await page.locator(link).count(), 1, link);
+    await close();
+  }
+});
+
+test("on paper a page of one run with one figure is one sheet", async () => {
+  const { page, close } = await open("regimes");
+  assert.equal(await page.locator(".figures > figure").count(), 1);
+  const pdf = (await page.pdf({ format: "A4" })).toString("latin1");
+  assert.equal(pdf.match(/\/Type \/Page\b/g).length, 1);
+  await close();
+});
+
 test("two runs side by side: the comparison comes first, and every figure with an error in both has its mark", async () => {
   const { page, close } = await open("both");
   const files = await page.$$eval("section.run .origin", (all) => all.map((o) => o.textContent.split(".run")[0]));

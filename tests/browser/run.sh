@@ -67,6 +67,8 @@ page cache cache.run
 page downstream downstream.run
 page loss loss.run
 page decoder decoder.run
+page measure measure.run
+page regimes regimes.run
 page twice probe.run probe.run
 "$esscher" converge --scales 0.5,1,3 --n 100..800*4 --replicates 8 --seed 1 --quiet --out seed1.run >/dev/null
 page both converge.run seed1.run --compare
