@@ -81,9 +81,22 @@ static void add_options(line *l, const char *const *list, const char *const *oth
     }
 }
 
-/* Prints the line that the name stands for, unless the user asked for no messages or another rank
- * prints. */
-static void print_line(const line *l)
+/* Returns true if the user gives the first of the options that an experiment needs, "--model BERT
+ * --text FILE" for instance. */
+static bool has_inputs(const line *l, const char *inputs)
+{
+    char name[32];
+    const cli_option *option = NULL;
+    bool common;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(inputs, " "), inputs);
+    char *words[] = {name, name};
+    return !cli_option_words(l->command, 2, words, 0, &option, &common) ||
+           has(l->command, l->given, l->given_count, option);
+}
+
+/* Prints the line that a row stands for and the inputs that are missing, unless the user asked for
+ * no messages or another rank prints. */
+static void print_line(const line *l, const cli_paper_row *row)
 {
     for (int i = 0; i < l->given_count; i++)
         if (strcmp(l->given[i], "--quiet") == 0)
@@ -93,6 +106,8 @@ static void print_line(const line *l)
     char *text = cli_shell_join(l->count - 1, l->words + 1);
     char *shown = cli_escape_new(text);
     fprintf(stderr, "esscher paper: the same as: %s\n", shown);
+    if (row->inputs && !has_inputs(l, row->inputs))
+        fprintf(stderr, "esscher paper: %s takes %s\n", row->name, row->inputs);
     free(shown);
     free(text);
 }
@@ -120,7 +135,7 @@ char **cli_paper_expand(int *argc, char ***argv)
     for (int i = 0; i < l.given_count; i++)
         l.words[l.count++] = l.given[i];
     l.words[l.count] = NULL;
-    print_line(&l);
+    print_line(&l, row);
     free((void *)l.given);
     *argc = l.count;
     *argv = (char **)(uintptr_t)l.words;

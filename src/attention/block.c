@@ -29,7 +29,10 @@ typedef struct block_buffer {
     size_t element;
 } block_buffer;
 
-enum { BUFFERS = 30 };
+enum {
+    BUFFERS = 33,
+    FEW_ROWS = 4 /* a quarter of the keys of a tile is few: only they are weighed */
+};
 
 /* Lists the buffers of a block with their sizes; allocation, cost and release use the same list. */
 static void list_buffers(const es_problem *p, const es_kernels *kernels, int64_t queries,
@@ -48,6 +51,9 @@ static void list_buffers(const es_problem *p, const es_kernels *kernels, int64_t
         {offsetof(es_block, values), tile4 * channels4, real},
         {offsetof(es_block, scores), tile4 * lanes, real},
         {offsetof(es_block, weights), p->n_scales > 1 ? tile4 * lanes : 0, real},
+        {offsetof(es_block, rows), tile4, sizeof(int64_t)},
+        {offsetof(es_block, row_weights), tile4 / FEW_ROWS * lanes, real},
+        {offsetof(es_block, row_values), tile4 / FEW_ROWS * channels4, real},
         {offsetof(es_block, tile_top), lanes, sizeof(double)},
         {offsetof(es_block, tile_sums), 3 * lanes, sizeof(double)},
         {offsetof(es_block, offsets), all, real},
@@ -193,6 +199,33 @@ void es_block_begin(es_block *b, int64_t first, int64_t count)
     }
     if (p->mask)
         es_sight_begin(b);
+}
+
+/* ---- keys come ---- */
+
+/* The tile's rows of x, of `width` elements, *stride apart: as they lie, or a copy in `buffer`. */
+static const void *take_rows(const es_block *b, const es_view *x, const es_tile_keys *keys,
+                             bool copy, int64_t width, char *buffer, int64_t *stride)
+{
+    const es_dtype dtype = b->kernels->dtype;
+    if (!keys->numbers && !copy)
+        return es_pack_rows(x, keys->row, keys->count, width, dtype, buffer, stride);
+    es_copy_rows(x, keys->row, keys->numbers, keys->count, width, dtype, buffer);
+    *stride = width;
+    return buffer;
+}
+
+/* Of values four channels of all keys are read, then the next four: rows each in a page of its own
+ * are better copied. So are rows that end within four channels. */
+static void take_values(es_block *b, const es_tile_keys *keys)
+{
+    enum { PAGE = 4096 };
+    const es_problem *p = b->p;
+    b->tile_values = take_rows(b, p->v, keys, llabs(p->v->row_stride) >= PAGE, b->channels4,
+                               b->values, &b->values_stride);
+    if (p->spread)
+        b->kernels->centre(b->tile_values, b->values_stride, keys->count, p->dv, p->centre,
+                           b->values_around);
 }
 
 /* ---- one tile of keys against one panel of queries ---- */
@@ -351,33 +384,76 @@ static void score(es_block *b, int64_t panel, const es_tile_keys *keys, es_seen 
         mask_self(b, panel, keys);
 }
 
-/* Returns true if all weights of a tile are exact zeros at one scale: the largest score of every
- * lane is so far below its offset that `tilt` would make zeros of all. They add nothing to any sum,
- * so that leaving them out changes no bit. Where scores are far apart, as at large scales, few
- * tiles have a weight. Lanes without a query do not count. */
-static bool weightless(const es_block *b, int64_t panel, int64_t scale, double relative_scale)
+/* Returns true if a lane's largest score of the tile has a weight at one scale. */
+static bool lane_counts(const es_block *b, int64_t at, int64_t lane, double relative_scale)
 {
-    const int64_t lanes = b->kernels->lanes, at = (scale * b->panels + panel) * lanes;
-    const int64_t rest = b->count - panel * lanes, count = rest < lanes ? rest : lanes;
-    const double lowest = b->kernels->dtype == ES_F32 ? -127.0 : -1023.0;
-    bool some = false;
-    for (int64_t lane = 0; lane < count; lane++)
-        some |= es_problem_rescale(b->p, relative_scale, b->tile_top[lane]) -
-                    b->sums[at + lane].offset >
-                lowest;
-    return !some;
+    return es_problem_rescale(b->p, relative_scale, b->tile_top[lane]) - b->sums[at + lane].offset >
+           ES_LEAST_POWER;
+}
+
+/* Counts the queries of a panel that give a key of the tile a weight. Where scores are far apart,
+ * as at large scales, that is none in nearly all tiles. */
+static int64_t count_lanes(const es_block *b, int64_t panel, int64_t at, double relative_scale)
+{
+    const int64_t lanes = b->kernels->lanes, rest = b->count - panel * lanes;
+    int64_t count = 0;
+    for (int64_t lane = 0; lane < (rest < lanes ? rest : lanes); lane++)
+        count += lane_counts(b, at, lane, relative_scale);
+    return count;
+}
+
+/* Lists the rows of a tile's keys that have a weight for some query in b->rows, in order, and
+ * returns how many they are. */
+static int64_t find_rows(const es_block *b, int64_t panel, int64_t at, double relative_scale,
+                         int64_t keys)
+{
+    const int64_t lanes = b->kernels->lanes, rest = b->count - panel * lanes;
+    int64_t count = 0;
+    memset(b->rows, 0, (size_t)keys * sizeof *b->rows);
+    for (int64_t lane = 0; lane < (rest < lanes ? rest : lanes); lane++) {
+        if (!lane_counts(b, at, lane, relative_scale))
+            continue;
+        const double offset = b->sums[at + lane].offset;
+        for (int64_t row = 0; row < keys; row++) {
+            const double score = real_get(b, b->scores, row * lanes + lane);
+            b->rows[row] |=
+                es_problem_rescale(b->p, relative_scale, score) - offset > ES_LEAST_POWER;
+        }
+    }
+    for (int64_t row = 0; row < keys; row++)
+        if (b->rows[row])
+            b->rows[count++] = row;
+    return count;
+}
+
+/* Weights of `count` keys of a tile, those in b->rows, and what they add. Keys without a weight add
+ * exact zeros in f32, so that leaving them out changes no bit. */
+static void weigh_rows(es_block *b, const es_tile_keys *keys, int64_t at, double relative_scale,
+                       int64_t count)
+{
+    const int64_t lanes = b->kernels->lanes;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = b->rows[i];
+        memcpy(real_at(b, b->row_weights, i * lanes), real_at(b, b->scores, row * lanes),
+               (size_t)lanes * b->real);
+        b->rows[i] = keys->numbers ? keys->numbers[row] : keys->row + row;
+    }
+    es_copy_rows(b->p->v, 0, b->rows, count, b->channels4, b->kernels->dtype, b->row_values);
+    b->kernels->tilt(b->row_weights, count, relative_scale, real_at(b, b->offsets, at), b->plain,
+                     b->row_weights, b->tile_sums);
+    add_tile_sums(b, at);
+    b->kernels->product(b->row_weights, b->row_values, b->channels4, count, b->channels4 / ES_GROUP,
+                        true, real_at(b, b->output, at * b->channels4));
 }
 
 /* Weights of one tile at one scale, and what they add, block of keys by block of keys. */
-static void weigh(es_block *b, int64_t panel, const es_tile_keys *keys, int64_t s, char *weights)
+static void weigh_tile(es_block *b, int64_t panel, const es_tile_keys *keys, int64_t at,
+                       double relative_scale, bool skip, char *weights)
 {
     const es_problem *p = b->p;
     const es_kernels *kernels = b->kernels;
-    const int64_t lanes = kernels->lanes, at = (s * b->panels + panel) * lanes;
-    const double relative_scale = es_problem_relative_scale(p, s);
+    const int64_t lanes = kernels->lanes;
     int64_t met_block = b->met_block[panel];
-    move_offsets(b, panel, s, relative_scale);
-    const bool skip = weightless(b, panel, s, relative_scale);
     for (int64_t key = 0, some; key < keys->count; key += some) {
         some = keys_together(p, keys->row + key, keys->row + keys->count);
         if (p->block && met_block >= 0 && met_block != (keys->row + key) / p->block)
@@ -395,6 +471,28 @@ static void weigh(es_block *b, int64_t panel, const es_tile_keys *keys, int64_t 
         if (p->spread)
             add_spread(b, at, w, row_at(b, b->values_around, keys->skip + key, b->around4), some);
     }
+}
+
+/* Weighs a tile at one scale: all of its keys, or the few that have a weight, or none. */
+static void weigh(es_block *b, int64_t panel, const es_tile_keys *keys, int64_t s, char *weights)
+{
+    const es_problem *p = b->p;
+    const int64_t lanes = b->kernels->lanes, at = (s * b->panels + panel) * lanes;
+    const double relative_scale = es_problem_relative_scale(p, s);
+    move_offsets(b, panel, s, relative_scale);
+    const int64_t queries = count_lanes(b, panel, at, relative_scale);
+    if (queries == 0 && !p->block)
+        return;
+    if (queries <= lanes / FEW_ROWS && !p->block && !p->spread) {
+        const int64_t rows = find_rows(b, panel, at, relative_scale, keys->count);
+        if (rows <= keys->count / FEW_ROWS) {
+            weigh_rows(b, keys, at, relative_scale, rows);
+            return;
+        }
+    }
+    if (!b->tile_values)
+        take_values(b, &b->tile_all);
+    weigh_tile(b, panel, keys, at, relative_scale, queries == 0, weights);
 }
 
 /* Outputs of a panel go to f64. Those of blocks of keys do so where a block ends. */
@@ -434,32 +532,7 @@ static void meet(es_block *b, int64_t panel, const es_tile_keys *keys, es_seen s
         fold(b, panel);
 }
 
-/* ---- keys come ---- */
-
-/* The tile's rows of x, of `width` elements, *stride apart: as they lie, or a copy in `buffer`. */
-static const void *take_rows(const es_block *b, const es_view *x, const es_tile_keys *keys,
-                             bool copy, int64_t width, char *buffer, int64_t *stride)
-{
-    const es_dtype dtype = b->kernels->dtype;
-    if (!keys->numbers && !copy)
-        return es_pack_rows(x, keys->row, keys->count, width, dtype, buffer, stride);
-    es_copy_rows(x, keys->row, keys->numbers, keys->count, width, dtype, buffer);
-    *stride = width;
-    return buffer;
-}
-
-/* Of values four channels of all keys are read, then the next four: rows each in a page of its own
- * are better copied. So are rows that end within four channels. */
-static void take_values(es_block *b, const es_tile_keys *keys)
-{
-    enum { PAGE = 4096 };
-    const es_problem *p = b->p;
-    b->tile_values = take_rows(b, p->v, keys, llabs(p->v->row_stride) >= PAGE, b->channels4,
-                               b->values, &b->values_stride);
-    if (p->spread)
-        b->kernels->centre(b->tile_values, b->values_stride, keys->count, p->dv, p->centre,
-                           b->values_around);
-}
+/* ---- tiles of keys, one after the other ---- */
 
 /* Factors of the keys' classes, in units of log 2. */
 static void take_factors(es_block *b, const es_tile_keys *keys)
@@ -473,11 +546,13 @@ static void take_factors(es_block *b, const es_tile_keys *keys)
     }
 }
 
-/* Packs the keys, values and factors of a tile in the order in which the kernels read them. */
+/* Packs the keys and factors of a tile in the order in which the kernels read them; values follow
+ * when a panel needs all of them. */
 static void take(es_block *b, const es_tile_keys *keys)
 {
+    b->tile_all = *keys;
     b->tile_keys = take_rows(b, b->p->k, keys, false, b->p->d, b->keys, &b->keys_stride);
-    take_values(b, keys);
+    b->tile_values = NULL;
     take_factors(b, keys);
 }
 

@@ -11,7 +11,10 @@
 enum {
     ES_OFFSET_SLACK =
         16, /* an offset moves when a score exceeds it by more than this many powers of two */
-    ES_FOLD_KEYS = 1536 /* keys between two folds of the kernel's sums into f64 */
+    ES_FOLD_KEYS = 1536, /* keys between two folds of the kernel's sums into f64 */
+    /* Weights of 2^-127 and less do not count, the query's largest being at least 1/2. In f32 they
+     * are zeros anyway; in f64 those of 2^40 keys together are below 2^-86 of the sum. */
+    ES_LEAST_POWER = -127
 };
 
 /* Keys that queries meet together: consecutive ones, or some that were gathered from lists. */
@@ -48,10 +51,15 @@ typedef struct es_block {
 
     char *queries;       /* (panels, d, lanes) packed, times log2(e) and the largest scale */
     char *keys, *values; /* (tile, d), (tile, channels4): those that cannot be read as they lie */
-    const void *tile_keys, *tile_values; /* the tile's, wherever they lie */
+    const void *tile_keys, *tile_values; /* the tile's, wherever they lie; values NULL until they
+                                            are needed */
+    es_tile_keys tile_all;               /* the keys of the tile, for all panels */
     int64_t keys_stride, values_stride;  /* elements from row to row */
     char *scores;                        /* (tile, lanes) */
     char *weights;       /* (tile, lanes); the same buffer as scores when there is one scale */
+    int64_t *rows;       /* (tile) rows of the few keys that have a weight, then their numbers */
+    char *row_weights;   /* (tile/4, lanes) their scores and weights */
+    char *row_values;    /* (tile/4, channels4) */
     double *tile_top;    /* (lanes) */
     double *tile_sums;   /* (3, lanes) */
     char *offsets;       /* (scales, panels, lanes) copy of sums[].offset for the kernel */

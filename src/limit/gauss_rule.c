@@ -137,10 +137,12 @@ es_status es_gauss_compress(const double *x, const double *w, int64_t count, int
         for (int64_t i = 0; i < count; i++)
             v[i] = (x[i] - middle) * q[i];
         node[j] = middle + dot(v, q, count);
-        for (int pass = 0; pass < 2; pass++) { /* twice is enough */
-            for (int k = j; k >= 0; k--)
-                remove_component(v, basis + k * count, count);
-        }
+        /* the recurrence first, then all of the basis: twice is enough for orthogonality, and v is
+         * already orthogonal to the earlier vectors up to rounding */
+        for (int k = j; k >= 0 && k >= j - 1; k--)
+            remove_component(v, basis + k * count, count);
+        for (int k = j; k >= 0; k--)
+            remove_component(v, basis + k * count, count);
         off[j] = sqrt(dot(v, v, count));
         /* the remainder is rounding: no more points */
         more = off[j] > 1e-14 * scale + 4.0 * DBL_EPSILON * fabs(middle);
