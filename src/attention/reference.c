@@ -8,17 +8,9 @@
 #include "attention/partial.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/vectors.h"
 #include "base/view.h"
 #include "stats/moments.h"
-
-/* Returns a.b, summed in order. */
-static double dot(const double *a, const double *b, int64_t d)
-{
-    double sum = 0.0;
-    for (int64_t j = 0; j < d; j++)
-        sum += a[j] * b[j];
-    return sum;
-}
 
 /* Returns whether the list of query i has key j. */
 static bool is_listed(const es_mask *mask, int64_t i, int64_t j)
@@ -163,7 +155,7 @@ static es_status reference(const es_problem *p, const workspace *w, const es_att
         es_view_read_row(p->q, i, w->q);
         for (int64_t j = 0; j < p->n; j++) {
             es_view_read_row(p->k, j, w->k);
-            w->dots[j] = dot(w->q, w->k, p->d);
+            w->dots[j] = es_dot(w->q, w->k, p->d);
             w->masked[j] = masked(p, i, j);
         }
         for (int64_t s = 0; s < p->n_scales; s++) {

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/vectors.h"
 
 /* ---- from a Jacobi matrix to points and weights ---- */
 
@@ -96,24 +97,10 @@ es_status es_gauss_beta(double a, double b, int n, double *node, double *off, do
 
 /* ---- from many points to few ---- */
 
-/* <a, b>, summed in four chains: the compiler may not reorder one. */
-static double dot(const double *a, const double *b, int64_t n)
-{
-    double s[4] = {0.0};
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        for (int j = 0; j < 4; j++)
-            s[j] += a[i + j] * b[i + j];
-    }
-    for (; i < n; i++)
-        s[0] += a[i] * b[i];
-    return (s[0] + s[1]) + (s[2] + s[3]);
-}
-
 /* Subtracts from v its projection on the unit vector q. */
 static void remove_component(double *v, const double *q, int64_t n)
 {
-    const double c = dot(v, q, n);
+    const double c = es_dot_in_four(v, q, n);
     for (int64_t i = 0; i < n; i++)
         v[i] -= c * q[i];
 }
@@ -136,14 +123,14 @@ es_status es_gauss_compress(const double *x, const double *w, int64_t count, int
         double *v = basis + (j + 1) * count;
         for (int64_t i = 0; i < count; i++)
             v[i] = (x[i] - middle) * q[i];
-        node[j] = middle + dot(v, q, count);
+        node[j] = middle + es_dot_in_four(v, q, count);
         /* the recurrence first, then all of the basis: twice is enough for orthogonality, and v is
          * already orthogonal to the earlier vectors up to rounding */
         for (int k = j; k >= 0 && k >= j - 1; k--)
             remove_component(v, basis + k * count, count);
         for (int k = j; k >= 0; k--)
             remove_component(v, basis + k * count, count);
-        off[j] = sqrt(dot(v, v, count));
+        off[j] = sqrt(es_dot_in_four(v, v, count));
         /* the remainder is rounding: no more points */
         more = off[j] > 1e-14 * scale + 4.0 * DBL_EPSILON * fabs(middle);
         for (int64_t i = 0; more && i < count; i++)

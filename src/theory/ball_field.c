@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/vectors.h"
 #include "base/view.h"
 #include "limit/limit.h"
 #include "linalg/linalg.h"
@@ -27,20 +28,11 @@ static es_status new_doubles(es_mem_limit *budget, int64_t rows, int64_t cols, d
     return status;
 }
 
-/* Returns the inner product of two vectors. */
-static double dot(const double *a, const double *b, int64_t d)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < d; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
 /* out (rows) = m (rows, d) v. */
 static void apply(const double *m, int64_t rows, int64_t d, const double *v, double *out)
 {
     for (int64_t i = 0; i < rows; i++)
-        out[i] = dot(m + i * d, v, d);
+        out[i] = es_dot(m + i * d, v, d);
 }
 
 /* ---- one query, any law ---- */
@@ -50,10 +42,10 @@ static double spread(const double *V, int64_t dv, int64_t d, const double *H, co
 {
     double sum = 0.0;
     for (int64_t c = 0; c < dv; c++) {
-        const double *v = V + c * d, shift = dot(v, off, d);
+        const double *v = V + c * d, shift = es_dot(v, off, d);
         for (int64_t i = 0; i < d; i++)
             if (v[i] != 0.0)
-                sum += v[i] * dot(H + i * d, v, d);
+                sum += v[i] * es_dot(H + i * d, v, d);
         sum += shift * shift;
     }
     return sum;
@@ -81,7 +73,7 @@ es_status es_ball_point_at(const es_law *law, const double *A, const double *V, 
         }
     }
     if (status == ES_OK) {
-        out->entropy = dot(s, twice, d) - at_2s.val.val;
+        out->entropy = es_dot(s, twice, d) - at_2s.val.val;
         for (int64_t i = 0; i < d; i++)
             twice[i] -= once[i];
         out->log_ess = at_2s.val.val - 2.0 * at_s.val.val;
@@ -143,7 +135,7 @@ static es_ball_point gaussian_point(field *f, const double *x, double *grad)
     double *t = f->scratch, *v = f->scratch + f->d, q2 = 0.0;
     apply(f->SA, f->d, f->d, x, t);
     apply(f->VSA, f->dv, f->d, x, v);
-    const double size = f->trace + dot(v, v, f->dv);
+    const double size = f->trace + es_dot(v, v, f->dv);
     for (int64_t j = 0; j < f->d; j++) {
         double a = 0.0, b = 0.0; /* (A'SAx)_j, ((VSA)'VSAx)_j */
         for (int64_t i = 0; i < f->d; i++)
@@ -228,12 +220,12 @@ static es_status refine(field *f, double R, double *most, es_ball_constant *c, e
         es_ball_point p;
         if (moved)
             ES_TRY(gradient(f, f->x, R, err));
-        const double size = sqrt(dot(f->grad, f->grad, f->d));
+        const double size = sqrt(es_dot(f->grad, f->grad, f->d));
         if (!(size > 0.0 && isfinite(size)))
             return ES_OK;
         for (int64_t j = 0; j < f->d; j++)
             f->trial[j] = f->x[j] + step * f->grad[j] / size;
-        const double norm = sqrt(dot(f->trial, f->trial, f->d));
+        const double norm = sqrt(es_dot(f->trial, f->trial, f->d));
         for (int64_t j = 0; norm > R && j < f->d; j++)
             f->trial[j] *= R / norm;
         ES_TRY(point(f, f->trial, &p, err));
@@ -314,7 +306,7 @@ es_status es_ball_predict(const es_law *law, const es_head *head, const double *
         if (status == ES_OK && (is_gaussian(&f) || f.d <= REFINE_DIM))
             status = refine(&f, radii[i], &most, &c, err);
         c.rms = exp(0.5 * most);
-        c.radius = sqrt(dot(f.x, f.x, f.d));
+        c.radius = sqrt(es_dot(f.x, f.x, f.d));
         out[i] = c;
     }
     es_mem_free(budget, f.scratch);

@@ -4,15 +4,8 @@
 #ifndef ES_THEORY_CROWD_H
 #define ES_THEORY_CROWD_H
 
+#include "base/vectors.h"
 #include "theory/influence.h"
-
-static inline double es_dot(const double *a, const double *b, int64_t d)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < d; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
 
 /* Row j is z_j ~ N(0, I); as a query it has M z_j = q_j e_j, as a token it is eta = z_j. Q =
  * S^{1/2} V'V S^{1/2} measures outputs. Matrices are (count, count), element [j, k] of e_j with

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/vectors.h"
 #include "limit/limit.h"
 
 /* ---- checks ---- */
@@ -51,15 +52,6 @@ static es_status check(const es_law *law, const double *q, double beta, es_error
     return ES_OK;
 }
 
-/* Returns the inner product of two vectors. */
-static double dot(const double *a, const double *b, int64_t d)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < d; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
 /* ---- the density ---- */
 
 /* ln of a part's density at q: kappa <mu, q> - K_d(kappa), and its gradient in R^d, kappa mu. */
@@ -72,11 +64,11 @@ static es_status part_at(const es_law *part, const double *q, double *log_densit
     *log_density = 0.0;
     if (!(es_law_uses(part->kind) & ES_LAW_USES_DIRECTION) || part->concentration == 0.0)
         return ES_OK;
-    const double norm = sqrt(dot(part->direction, part->direction, d));
+    const double norm = sqrt(es_dot(part->direction, part->direction, d));
     ES_TRY(es_bessel_log_mgf(d, part->concentration, &K, err));
     for (int64_t i = 0; i < d; i++)
         gradient[i] = part->concentration * part->direction[i] / norm;
-    *log_density = dot(gradient, q, d) - K.val;
+    *log_density = es_dot(gradient, q, d) - K.val;
     return ES_OK;
 }
 
@@ -111,7 +103,7 @@ static es_status density_at(const es_law *law, const double *q, double *log_dens
 /* Remove from x what is along the unit vector q; returns how much that was. */
 static double make_tangent(double *x, const double *q, int64_t d)
 {
-    const double along = dot(x, q, d);
+    const double along = es_dot(x, q, d);
     for (int64_t i = 0; i < d; i++)
         x[i] -= along * q[i];
     return along;

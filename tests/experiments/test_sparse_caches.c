@@ -222,7 +222,7 @@ static es_measured drop_keys(const seen_layer *l, double share, int64_t draws, u
     for (int64_t i = CONTEXT / 2; i < CONTEXT; i++) {
         double total = 0.0, most = -(double)INFINITY;
         for (int64_t j = 0; j <= i; j++) {
-            w[j] = l->scale * es_lab_dot(l->q + i * l->d, l->k + j * l->d, l->d);
+            w[j] = l->scale * es_dot(l->q + i * l->d, l->k + j * l->d, l->d);
             most = fmax(most, w[j]);
         }
         memset(y, 0, sizeof y);

@@ -170,7 +170,7 @@ es_status es_ball_errors(es_ball_sample *s, const double *x, int64_t count, doub
     double *tilts = s->lanes, *sums = s->lanes + d * L, most[L];
     for (int64_t l = 0; l < L; l++)
         for (int64_t i = 0; i < d; i++) {
-            const double t = l < count ? es_lab_dot(b->A + i * d, x + l * d, d) : 0.0;
+            const double t = l < count ? es_dot(b->A + i * d, x + l * d, d) : 0.0;
             s->tilts[l * d + i] = tilts[i * L + l] = t;
         }
     score(s->tokens, s->n, d, (const lanes *)tilts, s->weights, most);
@@ -185,8 +185,8 @@ es_status es_ball_errors(es_ball_sample *s, const double *x, int64_t count, doub
         }
         double *off = s->off + l * b->dv;
         for (int64_t c = 0; c < b->dv; c++)
-            off[c] = es_lab_dot(b->V + c * d, difference, d);
-        size[l] = sqrt(es_lab_dot(off, off, b->dv));
+            off[c] = es_dot(b->V + c * d, difference, d);
+        size[l] = sqrt(es_dot(off, off, b->dv));
     }
     return ES_OK;
 }
@@ -213,7 +213,7 @@ es_status es_ball_gradients(es_ball_sample *s, int64_t count, double *grad, es_e
         z[i] = 0.0;
     for (int64_t l = 0; l < count; l++) {
         apply_transpose(b->V, b->dv, d, s->off + l * b->dv, one);
-        centre[l] = es_lab_dot(one, s->mean + l * d, d);
+        centre[l] = es_dot(one, s->mean + l * d, d);
         for (int64_t i = 0; i < d; i++)
             z[i * L + l] = one[i];
     }
@@ -224,7 +224,7 @@ es_status es_ball_gradients(es_ball_sample *s, int64_t count, double *grad, es_e
         for (int64_t i = 0; i < d; i++)
             one[i] = z[i * L + l];
         for (int64_t i = 0; i < d; i++)
-            inner[i] = sums[i * L + l] / s->total[l] - es_lab_dot(s->hess + i * d, one, d);
+            inner[i] = sums[i * L + l] / s->total[l] - es_dot(s->hess + i * d, one, d);
         apply_transpose(b->A, d, d, inner, grad + l * d);
     }
     return ES_OK;
@@ -296,7 +296,7 @@ es_status es_ball_climb_new(es_ball_sample *sample, es_ball_climb *c, es_error *
 /* ---- geometry ---- */
 
 /* Returns the norm of a vector. */
-static double norm(const double *x, int64_t d) { return sqrt(es_lab_dot(x, x, d)); }
+static double norm(const double *x, int64_t d) { return sqrt(es_dot(x, x, d)); }
 
 /* x scaled to length R; false if it has none. */
 static bool to_length(double *x, int64_t d, double R)
@@ -344,7 +344,7 @@ static void add_start(es_ball_climb *c, double R)
 {
     const int64_t d = c->sample->ball->d;
     for (int64_t i = 0; i < c->count; i++)
-        if (es_lab_distance(c->climbers[i].x, c->x, d) < close * R)
+        if (es_distance(c->climbers[i].x, c->x, d) < close * R)
             return;
     memcpy(c->climbers[c->count].x, c->x, (size_t)d * sizeof(double));
     c->climbers[c->count++].step = first_step * R;
@@ -418,7 +418,7 @@ static es_status look_around(es_ball_climb *c, int64_t first, int64_t count, es_
 /* Computes where the climber would step to. */
 static void step_from(const es_ball_climber *who, int64_t d, double R, double *x)
 {
-    const double outward = es_lab_dot(who->grad, who->x, d);
+    const double outward = es_dot(who->grad, who->x, d);
     const bool along = outward > 0.0 && norm(who->x, d) >= R * (1.0 - 1e-9);
     for (int64_t i = 0; i < d; i++)
         x[i] = who->grad[i] - (along ? outward / (R * R) * who->x[i] : 0.0);
@@ -474,7 +474,7 @@ static void thin(es_ball_climb *c, double R)
     for (int64_t i = 0; i < c->count && kept < most; i++) {
         bool alone = true;
         for (int64_t k = 0; k < kept && alone; k++)
-            alone = es_lab_distance(c->climbers[i].x, c->climbers[k].x, d) >= close * R;
+            alone = es_distance(c->climbers[i].x, c->climbers[k].x, d) >= close * R;
         if (!alone)
             continue;
         const es_ball_climber swap = c->climbers[kept];

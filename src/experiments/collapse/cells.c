@@ -46,17 +46,16 @@ static pass sum_up(const es_jacobian_row *r)
 {
     const int64_t d = r->dim;
     const double *own = r->y + r->i * d, beta = r->beta;
-    const double a = es_lab_dot(own, r->m, d), mm = es_lab_dot(r->m, r->m, d);
+    const double a = es_dot(own, r->m, d), mm = es_dot(r->m, r->m, d);
     double *z = r->scratch + d; /* Q_i z */
     pass s = {.CQz = r->scratch};
     memset(s.CQz, 0, (size_t)d * sizeof(double));
     memcpy(z, r->probe, (size_t)d * sizeof(double));
-    add(z, -es_lab_dot(own, z, d), own, d);
+    add(z, -es_dot(own, z, d), own, d);
     for (int64_t k = 0; k < r->n; k++) {
         const double *y = r->y + k * d;
-        const double c = es_lab_dot(own, y, d), b = es_lab_dot(y, r->m, d),
-                     w = exp(beta * c - r->lse);
-        add(s.CQz, w * es_lab_dot(y, z, d), y, d);
+        const double c = es_dot(own, y, d), b = es_dot(y, r->m, d), w = exp(beta * c - r->lse);
+        add(s.CQz, w * es_dot(y, z, d), y, d);
         s.wcc += w * c * c;
         if (k == r->i)
             s.p = w;
@@ -65,7 +64,7 @@ static pass sum_up(const es_jacobian_row *r)
                      ((double)(d - 1) + 2.0 * beta * (c * b - a) +
                       beta * beta * (1.0 - 2.0 * b + mm) * (1.0 - c * c));
     }
-    add(s.CQz, -es_lab_dot(r->m, z, d), r->m, d);
+    add(s.CQz, -es_dot(r->m, z, d), r->m, d);
     return s;
 }
 
@@ -73,11 +72,11 @@ double es_jacobian_row2(const es_jacobian_row *r)
 {
     const int64_t d = r->dim;
     const pass s = sum_up(r);
-    const double a = es_lab_dot(r->y + r->i * d, r->m, d), mm = es_lab_dot(r->m, r->m, d);
+    const double a = es_dot(r->y + r->i * d, r->m, d), mm = es_dot(r->m, r->m, d);
     const double CQ = (1.0 - mm) - (s.wcc - a * a); /* trace */
     const double trace = s.p * (double)(d - 1) + r->beta * CQ;
     const double own = s.p * s.p * (double)(d - 1) + 2.0 * s.p * r->beta * CQ +
-                       r->beta * r->beta * es_lab_dot(s.CQz, s.CQz, d);
+                       r->beta * r->beta * es_dot(s.CQz, s.CQz, d);
     return (own + s.off) / r->square + 2.0 * r->alpha * trace / sqrt(r->square) +
            r->alpha * r->alpha * (double)d;
 }
@@ -142,11 +141,11 @@ static es_status check_job(const sample_job *j, int64_t count, es_error *err)
 {
     if (count < 1 || j->betas < 1)
         return es_fail(err, ES_E_EMPTY, "collapse.count", "", "there is no replicate or no beta");
-    ES_TRY(es_lab_check(j->n, 2, MOST_N, "collapse.n", err));
-    ES_TRY(es_lab_check(j->o.dim, 2, MOST_DIM, "collapse.dim", err));
-    ES_TRY(es_lab_check(j->o.tokens, 2, j->n, "collapse.tokens", err));
-    ES_TRY(es_lab_check(j->o.rows, 0, j->o.tokens, "collapse.rows", err));
-    ES_TRY(es_lab_check(j->first, 0, (INT64_C(1) << 48) - count, "collapse.replicate", err));
+    ES_TRY(es_check_range(j->n, 2, MOST_N, "collapse.n", err));
+    ES_TRY(es_check_range(j->o.dim, 2, MOST_DIM, "collapse.dim", err));
+    ES_TRY(es_check_range(j->o.tokens, 2, j->n, "collapse.tokens", err));
+    ES_TRY(es_check_range(j->o.rows, 0, j->o.tokens, "collapse.rows", err));
+    ES_TRY(es_check_range(j->first, 0, (INT64_C(1) << 48) - count, "collapse.replicate", err));
     if (!(j->rho >= 0.0 && j->rho < 1.0))
         return es_fail(err, ES_E_RANGE, "collapse.rho", "0 <= rho < 1", "rho is %g", j->rho);
     ES_TRY(check_real(j->o.alpha, "collapse.alpha", err));
@@ -186,11 +185,11 @@ static es_status draw_tokens(const sample_job *j, es_address at, double *y, doub
         double *row = y + i * d;
         for (int64_t c = 0; c < d; c++)
             row[c] = common * z0[c] + own * row[c];
-        const double norm = sqrt(es_lab_dot(row, row, d));
+        const double norm = sqrt(es_dot(row, row, d));
         for (int64_t c = 0; c < d; c++)
             sum[c] += row[c] /= norm;
     }
-    *rho = (es_lab_dot(sum, sum, d) - (double)n) / ((double)n * (double)(n - 1));
+    *rho = (es_dot(sum, sum, d) - (double)n) / ((double)n * (double)(n - 1));
     return ES_OK;
 }
 
@@ -202,7 +201,7 @@ static void average_pairs(const double *x, int64_t count, int64_t d, double *cos
         for (int64_t b = a + 1; b < count; b++) {
             /* The angle from |u - v|, which loses no digits where the two nearly coincide. */
             const double *u = x + a * d, *v = x + b * d;
-            const double nu = sqrt(es_lab_dot(u, u, d)), nv = sqrt(es_lab_dot(v, v, d));
+            const double nu = sqrt(es_dot(u, u, d)), nv = sqrt(es_dot(v, v, d));
             double chord2 = 0.0;
             for (int64_t c = 0; c < d; c++) {
                 const double off = u[c] / nu - v[c] / nv;
@@ -221,7 +220,7 @@ static es_status attend(const sample_job *j, const thread_memory *k, es_error *e
 {
     const es_view tokens = es_view_f64(k->y, j->n, j->o.dim);
     const es_view queries = es_view_rows(&tokens, 0, j->o.tokens);
-    const es_exec alone = es_lab_alone(j->o.exec);
+    const es_exec alone = es_exec_one_thread(j->o.exec);
     const es_attend_opts opts = {
         .precision = ES_F64, .scales = k->beta, .n_scales = j->betas, .exec = &alone};
     const es_attend_out out = {.output = k->out, .lse = k->lse, .sum_squares = k->squares};

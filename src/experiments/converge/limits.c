@@ -36,8 +36,8 @@ static void replace_limit(es_converge_limit *limit, int64_t s, const es_moments 
     const int64_t dv = limit->channels;
     double *mean = limit->mean + s * dv, *exact = limit->cov + s * dv * dv;
     es_moments_covariance(moments, 0, cov);
-    limit->error[2 * s] += es_lab_distance(moments->mean, mean, dv);
-    limit->error[2 * s + 1] += es_lab_distance(cov, exact, dv * dv);
+    limit->error[2 * s] += es_distance(moments->mean, mean, dv);
+    limit->error[2 * s + 1] += es_distance(cov, exact, dv * dv);
     for (int64_t i = 0; i < dv; i++)
         mean[i] = moments->mean[i];
     for (int64_t i = 0; i < dv * dv; i++)

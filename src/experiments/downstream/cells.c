@@ -271,7 +271,7 @@ static es_status add_layer(void *user, int64_t layer, int thread, es_error *err)
 static es_status walk_texts(walk *w, const es_exec *exec, es_error *err)
 {
     const int64_t L = es_model_config_of(w->d->model)->layers;
-    const es_exec quiet = es_lab_quiet(exec);
+    const es_exec quiet = es_exec_quiet(exec);
     const es_blocks *t = w->d->texts;
     for (int64_t first = 0; first < t->count; first += TOGETHER) {
         w->held = t->count - first < TOGETHER ? t->count - first : TOGETHER;
@@ -282,7 +282,7 @@ static es_status walk_texts(walk *w, const es_exec *exec, es_error *err)
         }
         ES_TRY(es_model_forward(w->d->model, w->blocks, w->held, &quiet, err));
         ES_TRY(es_parallel_run(&quiet, L, add_layer, w, err));
-        ES_TRY(es_lab_report_progress(exec, first + w->held, t->count, err));
+        ES_TRY(es_exec_report_progress(exec, first + w->held, t->count, err));
     }
     return ES_OK;
 }
@@ -330,8 +330,8 @@ es_status es_downstream_horizons(const es_downstream *d, const es_exec *exec, do
 
 double es_cosine(const double *a, const double *b, int64_t count)
 {
-    const double aa = es_lab_dot(a, a, count), bb = es_lab_dot(b, b, count);
-    return es_lab_dot(a, b, count) / sqrt(aa * bb);
+    const double aa = es_dot(a, a, count), bb = es_dot(b, b, count);
+    return es_dot(a, b, count) / sqrt(aa * bb);
 }
 
 /* ---- neighbours ---- */
@@ -350,7 +350,7 @@ static es_status square_row(void *user, int64_t unit, int thread, es_error *err)
     const double *x = unit < s->count ? s->rows[unit] : s->among[unit - s->count];
     (void)thread;
     (void)err;
-    s->squares[unit] = es_lab_dot(x, x, s->width);
+    s->squares[unit] = es_dot(x, x, s->width);
     return ES_OK;
 }
 
@@ -365,7 +365,7 @@ static es_status find_nearest(void *user, int64_t i, int thread, es_error *err)
     for (int64_t j = 0; j < s->count; j++) {
         if (j == i)
             continue;
-        const double near = es_lab_dot(s->rows[i], s->among[j], s->width) /
+        const double near = es_dot(s->rows[i], s->among[j], s->width) /
                             sqrt(s->squares[i] * s->squares[s->count + j]);
         if (near > most) {
             most = near;

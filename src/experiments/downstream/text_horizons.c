@@ -141,7 +141,7 @@ static es_status measure_text(void *user, int64_t i, int thread, es_error *err)
 static es_status walk_texts(walk *w, int64_t first, int64_t count, const es_exec *exec, double *out,
                             es_error *err)
 {
-    const es_exec quiet = es_lab_quiet(exec);
+    const es_exec quiet = es_exec_quiet(exec);
     const es_blocks *t = w->d->texts;
     for (int64_t done = 0; done < count; done += TOGETHER) {
         const int64_t held = count - done < TOGETHER ? count - done : TOGETHER;

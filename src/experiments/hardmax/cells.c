@@ -265,10 +265,10 @@ static es_status check_job(const job *j, es_error *err)
                        "there are no queries number %d", (int)o->queries);
     if (j->count < 1)
         return es_fail(err, ES_E_EMPTY, "hardmax.count", "", "no n is given");
-    ES_TRY(es_lab_check(o->dim, 1, ES_HARDMAX_MOST_DIM, "hardmax.dim", err));
-    ES_TRY(es_lab_check(o->replicates, 1, 100000000, "hardmax.replicates", err));
-    ES_TRY(es_lab_check(o->first, 0, 100000000, "hardmax.first", err));
-    ES_TRY(es_lab_check(o->directions, 2, 65536, "hardmax.directions", err));
+    ES_TRY(es_check_range(o->dim, 1, ES_HARDMAX_MOST_DIM, "hardmax.dim", err));
+    ES_TRY(es_check_range(o->replicates, 1, 100000000, "hardmax.replicates", err));
+    ES_TRY(es_check_range(o->first, 0, 100000000, "hardmax.first", err));
+    ES_TRY(es_check_range(o->directions, 2, 65536, "hardmax.directions", err));
     if (!(o->sigma > 0.0 && isfinite(o->sigma)))
         return es_fail(err, ES_E_RANGE, "hardmax.sigma", "a positive number", "sigma is %g",
                        o->sigma);
@@ -278,7 +278,7 @@ static es_status check_job(const job *j, es_error *err)
                        "queries = tokens is simulated in one dimension only");
     const int64_t most = o->dim > 1 ? ES_HARDMAX_MOST_TOKENS : ES_HARDMAX_MOST_N;
     for (int64_t i = 0; i < j->count; i++) {
-        ES_TRY(es_lab_check(j->n[i], 1, most, "hardmax.n", err));
+        ES_TRY(es_check_range(j->n[i], 1, most, "hardmax.n", err));
         if (i > 0 && j->n[i] <= j->n[i - 1])
             return es_fail(err, ES_E_ARGUMENT, "hardmax.increasing", "sort the n",
                            "n[%lld] is not above the one before", (long long)i);

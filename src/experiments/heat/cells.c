@@ -93,7 +93,7 @@ static es_status draw_replicate(void *user, int64_t unit, int thread, es_error *
     double *squares = out + j->betas * j->m * d;
     const es_address at = {
         .seed = j->o.seed, .experiment = j->o.experiment, .cell = (uint64_t)(j->first + unit)};
-    const es_exec alone = es_lab_alone(j->o.exec);
+    const es_exec alone = es_exec_one_thread(j->o.exec);
     ES_TRY(es_sampler_rows(j->sampler, &at, n, keys, err));
     const es_view k = es_view_f64(keys, n, d), q = es_view_f64(j->queries, j->m, d);
     const es_attend_opts opts = {

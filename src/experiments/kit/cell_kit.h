@@ -11,12 +11,13 @@
 #include <esscher/random.h>
 
 #include "base/error.h"
+#include "base/vectors.h"
 #include "random/experiment.h"
 
-/*! es_lab_check() : fails unless low <= value <= high. `rule` is "experiment.name", by whose second
- * half the failure calls the number. */
-static inline es_status es_lab_check(int64_t value, int64_t low, int64_t high, const char *rule,
-                                     es_error *error)
+/*! es_check_range() : fails unless low <= value <= high. `rule` is "experiment.name", by whose
+ * second half the failure calls the number. */
+static inline es_status es_check_range(int64_t value, int64_t low, int64_t high, const char *rule,
+                                       es_error *error)
 {
     if (value >= low && value <= high)
         return ES_OK;
@@ -24,67 +25,51 @@ static inline es_status es_lab_check(int64_t value, int64_t low, int64_t high, c
                    strchr(rule, '.') + 1, (long long)value, (long long)low, (long long)high);
 }
 
-/*! es_lab_quiet() : returns exec without progress reports, for short parts of a cell. */
-static inline es_exec es_lab_quiet(const es_exec *exec)
+/*! es_exec_quiet() : returns exec without progress reports, for short parts of a cell. */
+static inline es_exec es_exec_quiet(const es_exec *exec)
 {
     es_exec quiet = exec ? *exec : (es_exec){0};
     quiet.progress = NULL;
     return quiet;
 }
 
-/*! es_lab_alone() : for what one unit of parallel work calls: its own thread and no more. */
-static inline es_exec es_lab_alone(const es_exec *exec)
+/*! es_exec_one_thread() : for what one unit of parallel work calls: its own thread and no more. */
+static inline es_exec es_exec_one_thread(const es_exec *exec)
 {
     return exec ? (es_exec){.threads = 1, .isa = exec->isa, .budget = exec->budget}
                 : (es_exec){.threads = 1};
 }
 
 /* Progress of a part of some work, from one share of the whole to another. */
-typedef struct es_lab_part {
+typedef struct es_exec_part {
     const es_exec *exec;
     double from, to;
-} es_lab_part;
+} es_exec_part;
 
-static inline bool es_lab_part_progress(void *user, double done, double total)
+static inline bool es_exec_part_progress(void *user, double done, double total)
 {
-    const es_lab_part *p = (const es_lab_part *)user;
+    const es_exec_part *p = (const es_exec_part *)user;
     return p->exec->progress(p->exec->progress_user, p->from + (p->to - p->from) * done / total,
                              1.0);
 }
 
-/*! es_lab_exec_of() : the same threads and budget, with progress that counts as that part. */
-static inline es_exec es_lab_exec_of(es_lab_part *part)
+/*! es_exec_of_part() : the same threads and budget, with progress that counts as that part. */
+static inline es_exec es_exec_of_part(es_exec_part *part)
 {
     es_exec exec = part->exec ? *part->exec : (es_exec){0};
-    exec.progress = exec.progress ? es_lab_part_progress : NULL;
+    exec.progress = exec.progress ? es_exec_part_progress : NULL;
     exec.progress_user = part;
     return exec;
 }
 
-/*! es_lab_report_progress() : progress of a loop that is not units. @return : ES_OK;
+/*! es_exec_report_progress() : progress of a loop that is not units. @return : ES_OK;
  * ES_E_INTERRUPTED. */
-static inline es_status es_lab_report_progress(const es_exec *exec, int64_t done, int64_t total,
-                                               es_error *error)
+static inline es_status es_exec_report_progress(const es_exec *exec, int64_t done, int64_t total,
+                                                es_error *error)
 {
     if (exec && exec->progress && exec->progress(exec->progress_user, (double)done, (double)total))
         return es_fail(error, ES_E_INTERRUPTED, "exec.progress", "", "interrupted");
     return ES_OK;
-}
-
-static inline double es_lab_dot(const double *a, const double *b, int64_t d)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < d; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
-static inline double es_lab_distance(const double *a, const double *b, int64_t d)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < d; i++)
-        sum += (a[i] - b[i]) * (a[i] - b[i]);
-    return sqrt(sum);
 }
 
 /*! es_policy_query_bytes() : returns a bound on the memory in which the errors of policies are

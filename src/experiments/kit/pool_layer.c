@@ -94,7 +94,7 @@ es_status es_probe_project(const es_exec *exec, const float *x, int64_t n, const
 {
     projection p = {
         .x = x, .w = w, .bias = bias, .n = n, .outputs = outputs, .hidden = hidden, .out = out};
-    const es_exec quiet = es_lab_quiet(exec);
+    const es_exec quiet = es_exec_quiet(exec);
     const int64_t strips = (n + STRIP - 1) / STRIP;
     ES_TRY(es_blas_scratch_for(es_parallel_threads(&quiet, strips), err));
     es_blas_enter();

@@ -65,7 +65,7 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
                                8.0 * keys * (H + 1.0)) +
                           16.0 * P * m * H + 16.0 * (m + H) * H + 24.0 * H * (H + k) + 64e6)};
     /* queries whose policies are compared, one on each thread */
-    const es_exec quiet = es_lab_quiet(spec->exec);
+    const es_exec quiet = es_exec_quiet(spec->exec);
     out->bytes += (size_t)((double)es_parallel_threads(&quiet, ES_PROBE_POLICY_QUERIES) *
                            es_probe_policy_bytes(c->head_dim));
     /* grids of scores, 64 points in a unit, of both halves */

@@ -78,7 +78,7 @@ static es_status fill_grams(void *user, int64_t head, int thread, es_error *err)
 es_status es_probe_grams_fill(es_probe *probe, es_error *err)
 {
     const int64_t k = probe->weights.width;
-    const es_exec quiet = es_lab_quiet(&probe->exec);
+    const es_exec quiet = es_exec_quiet(&probe->exec);
     ES_TRY(ES_MEM_NEW_2D(probe->exec.budget, probe->grams, 3 * probe->weights.heads, k * k,
                          "covariances of keys and values", err));
     return es_parallel_run(&quiet, probe->weights.heads, fill_grams, probe, err);
@@ -283,7 +283,7 @@ static es_status sink_of(const es_probe *p, int64_t head, int64_t first, int64_t
     const int64_t H = p->weights.hidden, k = p->weights.width;
     const double scale = 1.0 / sqrt((double)k);
     float *q = x + n * H, *keys = q + n * k; /* of this head: (n, k) each */
-    const es_exec exec = es_lab_quiet(&p->exec);
+    const es_exec exec = es_exec_quiet(&p->exec);
     const es_attend_opts opts = {.scales = &scale, .n_scales = 1, .exec = &exec};
     const es_probe_weights *w = &p->weights;
     const int64_t at = head * k;

@@ -92,7 +92,7 @@ static void shape_of(const es_probe_spec *spec, shape *out)
                    .width = k,
                    .queries = es_probe_queries_of(spec),
                    .scales = {scale, 2.0 * scale},
-                   .exec = es_lab_quiet(spec->exec),
+                   .exec = es_exec_quiet(spec->exec),
                    .moments = es_moments_numbers(c->hidden)};
     out->opts = (es_attend_opts){.scales = out->scales, .n_scales = 2, .exec = &out->exec};
     out->partial = es_partial_numbers(out->queries, k + 1, &out->opts);
@@ -177,7 +177,7 @@ static es_status add_moments(const walk *w, es_moments *to, const float *x, int6
 {
     const int64_t H = to->dim;
     const es_view view = es_view_f32(x, count, H);
-    const es_exec exec = es_lab_quiet(w->spec->exec);
+    const es_exec exec = es_exec_quiet(w->spec->exec);
     ES_TRY(es_cov_estimate(&view, false, &exec, w->mean, w->cov, err));
     for (int64_t i = 0; i < H * H; i++)
         w->cov[i] *= (double)count;
@@ -462,9 +462,9 @@ static es_status measure_parts(const es_probe_spec *spec, int64_t layer, double 
 {
     const int64_t parts = es_probe_parts(spec);
     for (int64_t part = 0; part < parts; part++) {
-        es_lab_part share = {spec->exec, (double)part / (double)parts,
-                             (double)(part + 1) / (double)parts};
-        const es_exec exec = es_lab_exec_of(&share);
+        es_exec_part share = {spec->exec, (double)part / (double)parts,
+                              (double)(part + 1) / (double)parts};
+        const es_exec exec = es_exec_of_part(&share);
         es_probe_spec of_part = *spec;
         of_part.exec = &exec;
         ES_TRY(es_probe_part(&of_part, layer, 1, part, part ? state : into, err));

@@ -81,7 +81,7 @@ static es_status ask_head(const neighbours *s, int64_t head, es_probe_local *out
     es_view keys = es_view_f32(s->keys + head * k, s->n, k);
     es_view queries = es_view_f32(p->q + head * k, p->queries < ASKED ? p->queries : ASKED, k);
     keys.row_stride = queries.row_stride = Q * (int64_t)sizeof(float);
-    const es_exec quiet = es_lab_quiet(&p->exec);
+    const es_exec quiet = es_exec_quiet(&p->exec);
     es_exponent_pool found;
     const es_status status = es_exponent_queries(
         &keys, &queries, &(es_exponent_opts){.exec = &quiet}, NULL, &found, err);

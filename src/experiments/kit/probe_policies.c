@@ -160,7 +160,7 @@ es_status es_probe_policies_of(const es_probe *probe, es_probe_policies *out, es
                  .n = tokens < ES_PROBE_POLICY_TOKENS ? tokens : ES_PROBE_POLICY_TOKENS,
                  .queries = probe->queries < ASKED ? probe->queries : ASKED};
     const bool enough = c.n >= 2 * ES_PROBE_POLICY_SHARE && c.queries > 1;
-    const es_exec quiet = es_lab_quiet(&probe->exec);
+    const es_exec quiet = es_exec_quiet(&probe->exec);
     es_status status = enough ? draw_context(&c, err) : ES_OK;
     for (c.head = 0; c.head < probe->weights.heads && status == ES_OK; c.head++) {
         out[c.head] = (es_probe_policies){.best = 0};

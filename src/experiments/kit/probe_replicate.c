@@ -56,11 +56,11 @@ es_status es_probe_errors(es_mem_limit *budget, const double *a, int64_t a_strid
     mean_and_cov(a, a_stride, queries, width, mean[0], cov[0]);
     mean_and_cov(b, b_stride, queries, width, mean[1], cov[1]);
     for (int64_t i = 0; i < queries; i++) {
-        const double apart = es_lab_distance(a + i * a_stride, b + i * b_stride, width);
+        const double apart = es_distance(a + i * a_stride, b + i * b_stride, width);
         sum += apart * apart;
     }
-    *out = (es_probe_cell){.mean_error = es_lab_distance(mean[0], mean[1], width),
-                           .cov_error = es_lab_distance(cov[0], cov[1], width * width),
+    *out = (es_probe_cell){.mean_error = es_distance(mean[0], mean[1], width),
+                           .cov_error = es_distance(cov[0], cov[1], width * width),
                            .map_error = sqrt(sum / (double)queries)};
     es_mem_free(budget, moments);
     return ES_OK;
@@ -86,8 +86,8 @@ static es_status compare_size(void *user, int64_t i, int thread, es_error *err)
     ES_TRY(es_probe_errors(c->probe->exec.budget, c->outputs + i * m * k, k, c->limit,
                            c->limit_stride, m, k, &c->cells[i], err));
     for (int64_t j = 0; j < few; j++)
-        sum += pow(es_lab_distance(c->outputs + (i * m + j) * k, c->limit + j * c->limit_stride, k),
-                   2.0);
+        sum +=
+            pow(es_distance(c->outputs + (i * m + j) * k, c->limit + j * c->limit_stride, k), 2.0);
     c->cells[i].few = sqrt(sum / (double)few);
     return ES_OK;
 }
@@ -97,7 +97,7 @@ static es_status compare(const es_probe *probe, const double *outputs, const dou
                          int64_t limit_stride, es_probe_cell *cells, es_error *err)
 {
     comparison c = {probe, outputs, limit, limit_stride, cells};
-    const es_exec quiet = es_lab_quiet(&probe->exec);
+    const es_exec quiet = es_exec_quiet(&probe->exec);
     return es_parallel_run(&quiet, probe->spec.n_sizes, compare_size, &c, err);
 }
 
@@ -110,7 +110,7 @@ static es_status attend(const es_probe *probe, int64_t head, const float *keys, 
 {
     const int64_t k = probe->weights.width, n = probe->spec.sizes[probe->spec.n_sizes - 1];
     const double scale = 1.0 / sqrt((double)k);
-    const es_exec exec = es_lab_quiet(&probe->exec);
+    const es_exec exec = es_exec_quiet(&probe->exec);
     const es_attend_opts opts = {.scales = &scale,
                                  .n_scales = 1,
                                  .prefixes = probe->spec.sizes,
@@ -222,7 +222,7 @@ static es_status join_heads(const draw *d, es_probe_cell *cells, es_probe_joint 
     const int64_t sizes = p->spec.n_sizes;
     float *product;
     joining j = {d, cells};
-    const es_exec quiet = es_lab_quiet(&p->exec);
+    const es_exec quiet = es_exec_quiet(&p->exec);
     ES_TRY(ES_MEM_NEW_2D(p->exec.budget, product, m, Q, "outputs of a layer", err));
     es_status status = es_parallel_run(&quiet, w->heads * sizes, alone_at, &j, err);
     for (int64_t i = 0; i < sizes && status == ES_OK; i++) {
@@ -268,7 +268,7 @@ static es_status run_draw(draw *d, int64_t replicate, es_probe_cell *cells, es_p
     ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wv, NULL, Q, H, d->values, err));
     for (int64_t h = 0; h < p->weights.heads; h++) {
         ES_TRY(attend_head(d, h, cells + h * p->spec.n_sizes, err));
-        ES_TRY(es_lab_report_progress(&p->exec, h + 1, p->weights.heads, err));
+        ES_TRY(es_exec_report_progress(&p->exec, h + 1, p->weights.heads, err));
     }
     return join_heads(d, cells, joint, err);
 }
@@ -405,7 +405,7 @@ static es_status measure_head(control *c, int64_t head, es_probe_cell *cells, es
 {
     const es_probe *p = c->probe;
     const int64_t k = p->weights.width;
-    const es_exec quiet = es_lab_quiet(&p->exec);
+    const es_exec quiet = es_exec_quiet(&p->exec);
     ES_TRY(factor_of(c, head, err));
     ES_TRY(es_parallel_run(&quiet, (c->n + STRIP - 1) / STRIP, draw_strip, c, err));
     ES_TRY(
@@ -429,7 +429,7 @@ static es_status run_control(control *c, int64_t replicate, es_probe_cell *cells
                              .experiment = ES_PROBE_CONTROL,
                              .cell = (uint64_t)(p->layer * heads + h) << 32 | (uint64_t)replicate};
         ES_TRY(measure_head(c, h, cells + h * p->spec.n_sizes, err));
-        ES_TRY(es_lab_report_progress(&p->exec, h + 1, heads, err));
+        ES_TRY(es_exec_report_progress(&p->exec, h + 1, heads, err));
     }
     return ES_OK;
 }

@@ -84,7 +84,7 @@ static es_status choose_queries(const sections *s, layer_seen *of, int64_t layer
 static es_status new_state(const sections *s, es_partial **out, es_error *err)
 {
     const double scale = 1.0 / sqrt((double)s->width), scales[2] = {scale, 2.0 * scale};
-    const es_exec exec = es_lab_quiet(s->spec->exec);
+    const es_exec exec = es_exec_quiet(s->spec->exec);
     const es_attend_opts opts = {.scales = scales, .n_scales = 2, .exec = &exec};
     return es_partial_new(s->queries, s->width + 1, &opts, out, err);
 }
@@ -161,7 +161,7 @@ static es_status add_head(const sections *s, layer_seen *of, int64_t head, int64
     es_view queries = es_view_f32(of->q + head * k, s->queries, k);
     es_view keys = es_view_f32(s->keys + head * k, count, k);
     const es_view values = es_view_f32(s->longer, count, k + 1);
-    const es_exec exec = es_lab_quiet(s->spec->exec);
+    const es_exec exec = es_exec_quiet(s->spec->exec);
     queries.row_stride = keys.row_stride = p->all * (int64_t)sizeof(float);
     ES_TRY(es_cov_estimate(&keys, false, &exec, s->mean, s->cov, err));
     for (int64_t i = 0; i < k * k; i++)
@@ -270,9 +270,9 @@ static es_status walk(sections *s, es_error *err)
                                      .first = es_probe_section_first(s->tokens, s->section),
                                      .last = es_probe_section_first(s->tokens, s->section + 1),
                                      .strip = STRIP};
-        es_lab_part share = {s->spec->exec, (double)range.first / tokens,
-                             (double)range.last / tokens};
-        const es_exec exec = es_lab_exec_of(&share);
+        es_exec_part share = {s->spec->exec, (double)range.first / tokens,
+                              (double)range.last / tokens};
+        const es_exec exec = es_exec_of_part(&share);
         ES_TRY(es_pool_walk(s->spec->pool, &range, &exec, add_strip, s, err));
     }
     return ES_OK;

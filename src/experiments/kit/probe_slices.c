@@ -81,7 +81,7 @@ typedef struct exact_walk {
 /* Returns the number of threads that share a slice, for the size of their buffers. */
 static int threads_of(const exact_walk *w)
 {
-    const es_exec quiet = es_lab_quiet(w->spec->exec);
+    const es_exec quiet = es_exec_quiet(w->spec->exec);
     return es_parallel_threads(&quiet, GROUP * w->few);
 }
 
@@ -218,7 +218,7 @@ static es_status gather_strip(void *user, int64_t layer, int64_t first, int64_t 
                               const float *x, es_error *err)
 {
     exact_walk *w = user;
-    const es_exec quiet = es_lab_quiet(w->spec->exec);
+    const es_exec quiet = es_exec_quiet(w->spec->exec);
     w->n = count;
     w->half = (int)(first / w->strip % 2);
     for (int64_t i = 0; i < w->count; i++) {
@@ -284,13 +284,13 @@ static es_status walk_slices(exact_walk *w, es_error *err)
         .layer = w->layer, .layers = w->layers, .last = tokens, .strip = w->strip};
     /* gathering is to solving as es_probe_cost_of() has it */
     const double gathering = es_probe_gathering((double)tokens), each = 1.0 / (double)w->count;
-    es_lab_part gather = {w->spec->exec, 0.0, gathering};
-    const es_exec gathered = es_lab_exec_of(&gather);
+    es_exec_part gather = {w->spec->exec, 0.0, gathering};
+    const es_exec gathered = es_exec_of_part(&gather);
     ES_TRY(es_pool_walk(w->spec->pool, &range, &gathered, gather_strip, w, err));
     for (int64_t i = 0; i < w->count; i++) {
-        es_lab_part solve = {w->spec->exec, gathering + (1.0 - gathering) * (double)i * each,
-                             gathering + (1.0 - gathering) * (double)(i + 1) * each};
-        const es_exec solved = es_lab_exec_of(&solve);
+        es_exec_part solve = {w->spec->exec, gathering + (1.0 - gathering) * (double)i * each,
+                              gathering + (1.0 - gathering) * (double)(i + 1) * each};
+        const es_exec solved = es_exec_of_part(&solve);
         w->slice = &w->slices[i];
         ES_TRY(es_parallel_run(&solved, w->slice->heads * w->few, solve_query, w, err));
         const int64_t left = GROUP - w->slice->heads; /* heads that there are not */
@@ -333,8 +333,8 @@ static es_status exact_layer_of(const es_probe_spec *spec, int64_t layer, const 
     const int64_t per = es_probe_slices(spec), size = es_probe_slice_numbers(spec);
     const int64_t all = es_probe_exact_numbers(spec);
     for (int64_t i = 0; i < per; i++) {
-        es_lab_part share = {spec->exec, (double)i / (double)per, (double)(i + 1) / (double)per};
-        const es_exec exec = es_lab_exec_of(&share);
+        es_exec_part share = {spec->exec, (double)i / (double)per, (double)(i + 1) / (double)per};
+        const es_exec exec = es_exec_of_part(&share);
         es_probe_spec of_slice = *spec;
         of_slice.exec = &exec;
         ES_TRY(es_probe_exact_slices(&of_slice, layer * per + i, 1, centers, scratch, err));

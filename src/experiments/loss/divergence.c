@@ -73,7 +73,7 @@ static es_status run_strip(strip *s, const es_exec *exec, es_error *err)
 es_status es_divergence_run(const es_divergence *pair, const es_exec *exec, double *kl,
                             double *agree, es_error *err)
 {
-    const es_exec inner = es_lab_quiet(exec);
+    const es_exec inner = es_exec_quiet(exec);
     const es_model_config *c = es_model_config_of(pair->model[0]);
     const int64_t V = c->vocab, most = es_divergence_rows(c, pair->n - pair->from);
     es_arena arena = {.budget = inner.budget};

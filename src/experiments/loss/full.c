@@ -39,7 +39,7 @@ static es_status full_run(const es_loss_block *b, int64_t from, int64_t prompt, 
                           es_loss_full *full, es_error *err)
 {
     static const es_loss_setting unchanged = {0};
-    const es_exec quiet = es_lab_quiet(exec);
+    const es_exec quiet = es_exec_quiet(exec);
     *full = (es_loss_full){.arena = {.budget = quiet.budget}};
     ES_TRY(full_new(b, from, prompt, full, err));
     const es_loss_pass out = {.late = full->late,

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "base/vectors.h"
 #include "base/view.h"
 #include "experiments/measure/oracle.h"
 
@@ -169,19 +170,6 @@ static void read_value(const head_rows *h, const es_view *values, int64_t j, dou
     read_rounded(h, values, (from + n) % n, out);
 }
 
-/* Returns the dot product; four sums in a fixed order. */
-static double dot(const double *a, const double *b, int64_t n)
-{
-    double sum[4] = {0.0, 0.0, 0.0, 0.0};
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (int k = 0; k < 4; k++)
-            sum[k] += a[i + k] * b[i + k];
-    for (; i < n; i++)
-        sum[0] += a[i] * b[i];
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
 /* Copies keys and values of a head as f64. */
 static es_status load_head(head_rows *h, int64_t head, es_error *err)
 {
@@ -195,7 +183,7 @@ static es_status load_head(head_rows *h, int64_t head, es_error *err)
         double *k = h->k + j * s->d;
         read_rounded(h, &views[MEASURE_K], j, k);
         read_value(h, &views[MEASURE_V], j, h->values + j * s->dv);
-        h->longest = fmax(h->longest, sqrt(dot(k, k, s->d)));
+        h->longest = fmax(h->longest, sqrt(es_dot_in_four(k, k, s->d)));
     }
     return measure_stop(&h->c->exec)
                ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request")
@@ -228,7 +216,7 @@ static double score(const head_rows *h, const double *q, int64_t j)
 {
     const compare_variant *v = h->v;
     const compare_format *f = h->c->format;
-    const double product = dot(q, h->k + j * h->c->s->d, h->c->s->d);
+    const double product = es_dot_in_four(q, h->k + j * h->c->s->d, h->c->s->d);
     const double s = v->round_scores ? compare_round(f, v->scale * compare_round(f, product))
                                      : v->scale * product;
     return v->cap > 0.0 ? v->cap * tanh(s / v->cap) : s;
@@ -314,7 +302,7 @@ static void sum_row(const head_rows *h, int64_t first, int64_t last, const doubl
         spread2 += w[j] * w[j] * far2;
         share2 += w[j] * w[j];
     }
-    *about = (compare_row){.length = sqrt(dot(o, o, dv)),
+    *about = (compare_row){.length = sqrt(es_dot_in_four(o, o, dv)),
                            .spread = sqrt(spread2),
                            .share = sqrt(share2),
                            .focus = compare_focus(-mean, last - first),
@@ -328,7 +316,7 @@ static void compare_row_with(const head_rows *h, const double *y, double *o, con
 {
     const int64_t dv = h->c->s->dv;
     if (h->v->row_factor)
-        times = dot(y, o, dv) / dot(o, o, dv);
+        times = es_dot_in_four(y, o, dv) / es_dot_in_four(o, o, dv);
     *out = (row_found){.seen = true, .expected = expected * fabs(times)};
     for (int64_t c = 0; c < dv; c++) {
         o[c] *= times;
@@ -429,7 +417,7 @@ static void compare_dropped(const head_rows *h, int64_t first, int64_t last, con
     const int64_t keys = last - first, dv = h->c->s->dv;
     const double p = h->v->dropout;
     double off = 0.0, variance = 0.0;
-    *out = (row_found){.expected = expected / (1.0 - p), .ours2 = dot(o, o, dv)};
+    *out = (row_found){.expected = expected / (1.0 - p), .ours2 = es_dot_in_four(o, o, dv)};
     if (keys <= MOST) {
         out->seen = true;
         out->squares = INFINITY;
@@ -440,7 +428,8 @@ static void compare_dropped(const head_rows *h, int64_t first, int64_t last, con
     for (int64_t c = 0; c < dv; c++)
         off += (y[c] - o[c]) * (y[c] - o[c]);
     for (int64_t j = first; j < last; j++)
-        variance += w[j] * w[j] * dot(h->values + j * dv, h->values + j * dv, dv) * p / (1.0 - p);
+        variance += w[j] * w[j] * es_dot_in_four(h->values + j * dv, h->values + j * dv, dv) * p /
+                    (1.0 - p);
     out->seen = !(off <= 25.0 * variance && off >= 1e-4 * variance);
     out->nonfinite = out->seen ? 1 : 0;
 }
@@ -466,7 +455,7 @@ static bool compare_keys(const head_rows *h, const row_work *r, int64_t first, i
     if (!weigh(v, r->i, first, last, sink_logit(h), r->w, &times))
         return false;
     sum_row(h, first, last, r->w, r->o, r->slope, &about);
-    about.reach = v->scale * sqrt(dot(r->q, r->q, h->c->s->d)) * h->longest;
+    about.reach = v->scale * sqrt(es_dot_in_four(r->q, r->q, h->c->s->d)) * h->longest;
     about.stored = v->round_scores ? largest : 0.0;
     const double expected = compare_expected(v->format ? v->format : h->c->format, &about, h->c->z);
     if (v->dropout > 0.0)

@@ -38,7 +38,7 @@ int64_t es_picture_channels(const es_picture_spec *spec)
 static es_status new_state(const es_picture_spec *spec, double scale, es_partial **out,
                            es_error *err)
 {
-    const es_exec quiet = es_lab_quiet(spec->exec);
+    const es_exec quiet = es_exec_quiet(spec->exec);
     const es_attend_opts opts = {
         .precision = ES_F64, .scales = &scale, .n_scales = 1, .exec = &quiet};
     return es_partial_new(spec->queries, es_picture_channels(spec), &opts, out, err);
@@ -59,7 +59,7 @@ static es_status ask(law_view *v, es_arena *arena, es_error *err)
 {
     const es_picture_spec *s = v->spec;
     const es_address at = {.seed = s->seed, .experiment = PICTURE_QUERIES};
-    const es_exec quiet = es_lab_quiet(s->exec);
+    const es_exec quiet = es_exec_quiet(s->exec);
     const int64_t d = s->law->dim, m = s->queries;
     v->key_dim = es_head_key_dim(s->head, d);
     v->channels = es_head_channels(s->head, d);
@@ -76,7 +76,7 @@ static es_status meet_tile(const law_view *v, int64_t first, int64_t count, es_p
 {
     const es_picture_spec *s = v->spec;
     const es_address at = {.seed = s->seed, .experiment = PICTURE_TOKENS, .token = (uint64_t)first};
-    const es_exec quiet = es_lab_quiet(s->exec);
+    const es_exec quiet = es_exec_quiet(s->exec);
     const int64_t d = s->law->dim;
     es_mem_limit *budget = budget_of_picture(s);
     ES_TRY(es_tokens_fill(s->law, &at, count, &quiet, v->x, err));
@@ -98,7 +98,7 @@ static es_status meet_law(law_view *v, int64_t n, es_arena *arena, es_partial *s
     for (int64_t first = 0; first < n; first += tile) {
         const int64_t count = n - first < tile ? n - first : tile;
         ES_TRY(meet_tile(v, first, count, state, err));
-        ES_TRY(es_lab_report_progress(v->spec->exec, first + count, n, err));
+        ES_TRY(es_exec_report_progress(v->spec->exec, first + count, n, err));
     }
     return ES_OK;
 }
@@ -220,7 +220,7 @@ static es_status draw_pool(const pool_view *v, int64_t n, es_arena *arena, doubl
         const int64_t count = n - first < v->strip ? n - first : v->strip;
         ES_TRY(es_pool_gather(s->pool, s->layer, rows + first, count, v->x, err));
         ES_TRY(meet_rows(v, v->x, first, count, v->state[0], err));
-        ES_TRY(es_lab_report_progress(s->exec, first + count, n, err));
+        ES_TRY(es_exec_report_progress(s->exec, first + count, n, err));
     }
     return es_partial_finish(v->state[0], &(es_attend_out){.output = out}, err);
 }
@@ -249,7 +249,7 @@ static es_status walk_pool(pool_view *v, es_arena *arena, double *out, double *e
         ES_TRY(es_partial_finish(v->state[half], &(es_attend_out){.output = halves + half * m * k},
                                  err));
     for (int64_t i = 0; i < m; i++)
-        error[i] = 0.5 * es_lab_distance(halves + i * k, halves + (m + i) * k, k);
+        error[i] = 0.5 * es_distance(halves + i * k, halves + (m + i) * k, k);
     ES_TRY(es_partial_merge(v->state[0], v->state[1], err));
     return es_partial_finish(v->state[0], &(es_attend_out){.output = out}, err);
 }
@@ -282,7 +282,8 @@ static es_status check_model(const es_picture_spec *spec, es_error *err)
     if (spec->number < 0 || spec->number >= c->heads)
         return es_fail(err, ES_E_RANGE, "picture.head", "count from 0", "head %lld of %lld",
                        (long long)spec->number, (long long)c->heads);
-    return es_lab_check(spec->queries, 1, es_pool_about(spec->pool).tokens, "picture.queries", err);
+    return es_check_range(spec->queries, 1, es_pool_about(spec->pool).tokens, "picture.queries",
+                          err);
 }
 
 /* Checks a spec. */
@@ -291,10 +292,10 @@ static es_status check(const es_picture_spec *spec, int64_t n, const void *out, 
     if (!spec || !out || (spec->law ? !spec->head : !spec->model || !spec->pool))
         return es_fail(err, ES_E_ARGUMENT, "picture.null", "",
                        "a law with its head, or a model with its pool, is missing");
-    ES_TRY(es_lab_check(n, spec->law ? 1 : 2, INT64_C(1) << 40, "picture.sizes", err));
+    ES_TRY(es_check_range(n, spec->law ? 1 : 2, INT64_C(1) << 40, "picture.sizes", err));
     if (!spec->law)
         return check_model(spec, err);
-    ES_TRY(es_lab_check(spec->queries, 1, INT64_C(1) << 24, "picture.queries", err));
+    ES_TRY(es_check_range(spec->queries, 1, INT64_C(1) << 24, "picture.queries", err));
     ES_TRY(es_law_check(spec->law, err));
     return es_head_check(spec->head, spec->law->dim, err);
 }

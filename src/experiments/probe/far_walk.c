@@ -26,7 +26,7 @@ static double mean_rows(const far_work *w, const es_view *rows, int64_t from, in
         mean[c] = 0.0;
     for (int64_t i = from; i < to; i++) {
         es_view_read_row(rows, i, w->row);
-        squares += es_lab_dot(w->row, w->row, rows->cols);
+        squares += es_dot(w->row, w->row, rows->cols);
         for (int64_t c = 0; c < rows->cols; c++)
             mean[c] += w->row[c] / (double)(to - from);
     }
@@ -40,7 +40,7 @@ static es_status spread_of(far_work *w, int64_t n, double *out, es_error *err)
     double *mean;
     ES_TRY(ES_MEM_NEW(w->budget, mean, w->dv, "means", err));
     const double squares = mean_rows(w, &outputs, n / 2, n, mean);
-    *out = squares - es_lab_dot(mean, mean, w->dv);
+    *out = squares - es_dot(mean, mean, w->dv);
     es_mem_free(w->budget, mean);
     return ES_OK;
 }
@@ -203,7 +203,7 @@ static es_status forecast(far_work *w, int64_t base, int64_t n, int64_t table, u
 /* Returns the cosine of two vectors. */
 static double cosine(const double *a, const double *b, int64_t k)
 {
-    return es_lab_dot(a, b, k) / sqrt(es_lab_dot(a, a, k) * es_lab_dot(b, b, k));
+    return es_dot(a, b, k) / sqrt(es_dot(a, a, k) * es_dot(b, b, k));
 }
 
 /* Finds length and direction of queries or keys over the places (n/2, n], and the turn since the

@@ -67,7 +67,7 @@ static es_status attend_head(void *user, int64_t head, int thread, es_error *err
     const crowd *c = user;
     const int64_t Q = c->paper->weights.all, k = c->paper->weights.width;
     const double scale = 1.0 / sqrt((double)k);
-    const es_exec alone = es_lab_alone(&c->paper->exec);
+    const es_exec alone = es_exec_one_thread(&c->paper->exec);
     const es_attend_opts opts = {.scales = &scale, .n_scales = 1, .exec = &alone};
     double *output = c->heads + head * c->n * k;
     es_view q = es_view_f32(c->q + head * k, c->n, k);
@@ -86,7 +86,7 @@ static es_status meet(crowd *c, const int64_t *rows, int64_t n, es_error *err)
 {
     const es_probe_paper *p = c->paper;
     const int64_t Q = p->weights.all;
-    const es_exec quiet = es_lab_quiet(&p->exec);
+    const es_exec quiet = es_exec_quiet(&p->exec);
     c->n = n;
     for (int64_t i = 0; i < n; i++) {
         const int64_t from = (rows ? rows[i] : i) * Q;
@@ -142,7 +142,7 @@ es_status es_probe_paper_open(const es_probe_spec *spec, int64_t layer, int64_t 
     es_probe_paper *p;
     *out = NULL;
     ES_TRY(es_probe_check(spec, layer, err));
-    ES_TRY(es_lab_check(block, 0, (1 << 20) - 1, "probe.block", err));
+    ES_TRY(es_check_range(block, 0, (1 << 20) - 1, "probe.block", err));
     ES_TRY(ES_MEM_NEW(es_probe_budget(spec), p, 1, "a passage", err));
     p->spec = *spec;
     p->exec = spec->exec ? *spec->exec : (es_exec){0};
@@ -173,7 +173,7 @@ es_status es_probe_paper_about(const es_probe_paper *paper, es_probe_passage *ou
     const es_view x = es_view_f32(paper->x, paper->tokens, H);
     const es_view wq = es_view_f32(paper->weights.wq, paper->weights.all, H);
     const es_view wk = es_view_f32(paper->weights.wk, paper->weights.all, H);
-    const es_exec quiet = es_lab_quiet(&paper->exec);
+    const es_exec quiet = es_exec_quiet(&paper->exec);
     es_horizons all;
     double *cov;
     ES_TRY(ES_MEM_NEW_2D(paper->exec.budget, cov, H, H, "a covariance", err));
@@ -210,9 +210,9 @@ static es_status draw_sizes(crowd *c, int64_t draw, int64_t *rows, es_probe_pape
         const es_address at = address_of(p, draw, i);
         ES_TRY(es_integer_rows(&at, p->spec.sizes[i], 1, p->tokens, rows, err));
         ES_TRY(meet(c, rows, p->spec.sizes[i], err));
-        cells[i] = (es_probe_paper_cell){es_lab_distance(c->mean, p->mean, Q),
-                                         es_lab_distance(c->cov, p->cov, Q * Q)};
-        ES_TRY(es_lab_report_progress(&p->exec, i + 1, p->spec.n_sizes, err));
+        cells[i] = (es_probe_paper_cell){es_distance(c->mean, p->mean, Q),
+                                         es_distance(c->cov, p->cov, Q * Q)};
+        ES_TRY(es_exec_report_progress(&p->exec, i + 1, p->spec.n_sizes, err));
     }
     return ES_OK;
 }
@@ -223,8 +223,8 @@ es_status es_probe_paper_draw(const es_probe_paper *paper, int64_t draw, es_prob
     const int64_t most = paper->spec.sizes[paper->spec.n_sizes - 1];
     int64_t *rows = NULL;
     crowd c = {.paper = paper};
-    ES_TRY(es_lab_check(draw, 0, (1 << 16) - 1, "probe.draw", err));
-    ES_TRY(es_lab_check(most, 2, (1 << 24) - 1, "probe.sizes", err));
+    ES_TRY(es_check_range(draw, 0, (1 << 16) - 1, "probe.draw", err));
+    ES_TRY(es_check_range(most, 2, (1 << 24) - 1, "probe.sizes", err));
     es_status status = ES_MEM_NEW(paper->exec.budget, rows, most, "a draw", err);
     if (status == ES_OK)
         status = crowd_new(paper, most, &c, err);

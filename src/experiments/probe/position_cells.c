@@ -21,8 +21,8 @@ static int64_t edge(int64_t i) { return (int64_t)llround(exp2(0.5 * (double)i));
 /* Fails for a length or window outside its range. */
 static es_status check(const es_positions_spec *spec, es_error *err)
 {
-    ES_TRY(es_lab_check(spec->length, 2, INT64_C(1) << 24, "positions.length", err));
-    return es_lab_check(spec->window, 0, INT64_C(1) << 40, "positions.window", err);
+    ES_TRY(es_check_range(spec->length, 2, INT64_C(1) << 24, "positions.length", err));
+    return es_check_range(spec->window, 0, INT64_C(1) << 40, "positions.window", err);
 }
 
 es_status es_positions_grid_of(const es_positions_spec *spec, es_positions_grid *out, es_error *err)
@@ -72,7 +72,7 @@ es_status es_positions_block(const es_positions_spec *spec, const int32_t *ids, 
     if (!c->causal)
         return es_fail(err, ES_E_ARGUMENT, "positions.causal", "a decoder",
                        "tokens of this model see those after them: n is the same for all places");
-    visitor v = {spec, es_lab_quiet(exec), c->heads, grid.numbers, numbers};
+    visitor v = {spec, es_exec_quiet(exec), c->heads, grid.numbers, numbers};
     const es_model_visit visits = {.head = visit, .context = &v, .statistics = true, .plain = true};
     const es_model_block block = {.ids = ids, .n = spec->length, .visit = &visits};
     return es_model_forward(spec->model, &block, 1, exec, err);

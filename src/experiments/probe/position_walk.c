@@ -125,7 +125,7 @@ static void sum_spread(work *w)
         for (int64_t c = 0; c < w->dv; c++)
             mean[c] += y[i * w->dv + c] / (double)w->n;
     for (int64_t i = 0; i < w->n; i++) {
-        const double apart = es_lab_distance(y + i * w->dv, mean, w->dv);
+        const double apart = es_distance(y + i * w->dv, mean, w->dv);
         add(w, i, ES_POSITIONS_SPREAD, apart * apart);
     }
 }
@@ -158,7 +158,7 @@ static void sum_sinks(work *w)
     for (int64_t i = 0; i < w->n; i++) {
         double mass = 0.0, most = learned(w, i);
         for (int64_t j = unseen(w, i); j <= i && j < ES_POSITIONS_SINKS; j++) {
-            double score = w->seen->scale * es_lab_dot(w->q + i * w->k, w->key + j * w->k, w->k);
+            double score = w->seen->scale * es_dot(w->q + i * w->k, w->key + j * w->k, w->k);
             es_cap_scores(w->seen->cap, 1, &score);
             const double weight = exp(score - w->seen->lse[i]);
             mass += weight;
@@ -219,7 +219,7 @@ static double variance(const double *q, const double *c, const double *low, cons
 {
     double square = 0.0, mean = 0.0;
     for (int64_t a = 0; a < k; a++) {
-        square += q[a] * es_lab_dot(c + a * k, q, k);
+        square += q[a] * es_dot(c + a * k, q, k);
         mean += q[a] * (high[a] - low[a]);
     }
     mean /= count;
@@ -272,7 +272,7 @@ static void critical_temperatures(work *w, int64_t i, double *all, double *rest)
     const int64_t first = unseen(w, i), keys = i + 1 - first;
     const int64_t sinks = clamp(ES_POSITIONS_SINKS, first, i) - first;
     for (int64_t j = 0; j < keys; j++)
-        scores[j] = w->seen->scale * es_lab_dot(w->q + i * w->k, w->key + (first + j) * w->k, w->k);
+        scores[j] = w->seen->scale * es_dot(w->q + i * w->k, w->key + (first + j) * w->k, w->k);
     es_cap_scores(w->seen->cap, keys, scores);
     *rest = 1.0 / es_gap_count_of(scores + sinks, keys - sinks, ES_GAP_GROUP).critical;
     *all = 1.0 / es_gap_count_of(scores, keys, ES_GAP_GROUP).critical;
@@ -389,8 +389,7 @@ static es_status sum_window(work *w, int64_t c, es_error *err)
     const es_mask mask = {.window = w->grid.window[c], .sinks = w->sinks};
     ES_TRY(attend(w, first, mask, true, err));
     for (int64_t i = first; i < w->n; i++) {
-        const double off =
-            es_lab_distance(w->output + i * w->dv, w->seen->output + i * w->dv, w->dv);
+        const double off = es_distance(w->output + i * w->dv, w->seen->output + i * w->dv, w->dv);
         w->out[es_positions_mass_at(&w->grid, w->bin_of[i], c)] += mass(w, i);
         w->out[es_positions_error_at(&w->grid, w->bin_of[i], c)] += off * off;
     }
@@ -434,7 +433,7 @@ es_status es_positions_head(const es_positions_spec *spec, const es_model_seen *
 {
     work w = {.spec = spec,
               .seen = seen,
-              .exec = es_lab_quiet(exec),
+              .exec = es_exec_quiet(exec),
               .n = spec->length,
               .k = seen->q.cols,
               .dv = seen->v.cols,

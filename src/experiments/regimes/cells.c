@@ -59,9 +59,9 @@ static es_status check(const es_regimes_opts *o, int64_t n, double beta, es_erro
     if (o->method != ES_REGIMES_NEAREST && o->method != ES_REGIMES_BRUTE)
         return es_fail(err, ES_E_ARGUMENT, "regimes.method", "nearest or brute",
                        "there is no method number %d", (int)o->method);
-    ES_TRY(es_lab_check(n, 1, all ? ES_REGIMES_MOST_KEYS : ES_KEYS_MOST_N, "regimes.n", err));
-    ES_TRY(es_lab_check(o->replicates, 1, 10000000, "regimes.replicates", err));
-    ES_TRY(es_lab_check(o->nearest, 64, 1000000, "regimes.nearest", err));
+    ES_TRY(es_check_range(n, 1, all ? ES_REGIMES_MOST_KEYS : ES_KEYS_MOST_N, "regimes.n", err));
+    ES_TRY(es_check_range(o->replicates, 1, 10000000, "regimes.replicates", err));
+    ES_TRY(es_check_range(o->nearest, 64, 1000000, "regimes.nearest", err));
     if (!(beta > 0.0 && beta <= ES_KEYS_MOST_BETA))
         return es_fail(err, ES_E_RANGE, "regimes.beta", "positive and at most 1e60",
                        "the inverse temperature is %g", beta);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/vectors.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "base/view.h"
@@ -420,10 +421,7 @@ static void add_vector(softsum *s, double z, const double *key, double *output, 
 /* Returns T = |q - k|^2 / 2, which is 1 - <q, k> without cancellation. */
 static double distance(const double *q, const double *k, int64_t dim)
 {
-    double sum = 0.0;
-    for (int64_t j = 0; j < dim; j++)
-        sum += (q[j] - k[j]) * (q[j] - k[j]);
-    return 0.5 * sum;
+    return 0.5 * es_distance_squared(q, k, dim);
 }
 
 /* Fills the part of the output orthogonal to the query, and one coordinate of it. */

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/vectors.h"
 #include "base/view_at.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/regimes/regimes.h"
@@ -26,20 +27,11 @@ typedef struct prediction {
     double *memory;
 } prediction;
 
-/* Returns the inner product of two vectors. */
-static double dot(const double *a, const double *b, int64_t n)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < n; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
 /* Scales x (n) to length 1, or sets it to 0 if its length is at most `least`: rounding is all that
  * remains of a difference of nearly equal vectors. */
 static void normalise(double *x, int64_t n, double least)
 {
-    const double norm = sqrt(dot(x, x, n));
+    const double norm = sqrt(es_dot(x, x, n));
     for (int64_t i = 0; i < n; i++)
         x[i] = norm > least ? x[i] / norm : 0.0;
 }
@@ -53,9 +45,9 @@ static void set_directions(const es_view *V, prediction *p)
         along[i] = V ? es_view_at(V, i, 0) : i == 0;
         across[i] = V ? es_view_at(V, i, 1) : i == 1;
     }
-    const double size = sqrt(dot(across, across, p->dv));
+    const double size = sqrt(es_dot(across, across, p->dv));
     normalise(along, p->dv, 0.0);
-    const double shared = dot(along, across, p->dv);
+    const double shared = es_dot(along, across, p->dv);
     for (int64_t i = 0; i < p->dv; i++)
         across[i] -= shared * along[i];
     normalise(across, p->dv, 1e-12 * size);
@@ -77,7 +69,7 @@ static es_status set_variances(prediction *p, double *values, double *vectors, e
         const double *f = p->directions + k * dv;
         p->variance[k] = 0.0;
         for (int64_t i = 0; i < dv; i++)
-            p->variance[k] += f[i] * dot(p->law.cov + i * dv, f, dv);
+            p->variance[k] += f[i] * es_dot(p->law.cov + i * dv, f, dv);
     }
     return ES_OK;
 }
@@ -271,10 +263,10 @@ static void fill_row(const es_job *job, const regimes_cell *c, const prediction 
     r->beta = c->beta;
     r->replicates = drawn ? replicates_of(job->params, (double)c->n) : 0;
     r->ess_law = (double)c->n / p->law.spread;
-    r->along_limit = dot(along, p->law.limit, p->dv);
-    r->across_limit = dot(across, p->law.limit, p->dv);
-    r->along = (predicted){m->mean[ES_OUTPUT_ALONG], dot(along, p->law.mean, p->dv)};
-    r->across = (predicted){m->mean[ES_OUTPUT_ACROSS], dot(across, p->law.mean, p->dv)};
+    r->along_limit = es_dot(along, p->law.limit, p->dv);
+    r->across_limit = es_dot(across, p->law.limit, p->dv);
+    r->along = (predicted){m->mean[ES_OUTPUT_ALONG], es_dot(along, p->law.mean, p->dv)};
+    r->across = (predicted){m->mean[ES_OUTPUT_ACROSS], es_dot(across, p->law.mean, p->dv)};
     r->along_variance = (predicted){m->variance[ES_OUTPUT_ALONG], var[ES_OUTPUT_ALONG]};
     r->across_variance = (predicted){m->variance[ES_OUTPUT_ACROSS], var[ES_OUTPUT_ACROSS]};
     r->largest_variance = (predicted){m->variance[ES_OUTPUT_LARGEST], var[ES_OUTPUT_LARGEST]};

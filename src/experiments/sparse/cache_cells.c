@@ -147,7 +147,7 @@ static void score_query(const unit_work *u, int64_t head, int64_t place, int64_t
     es_view_read_row(&layer->q[u->unit * u->each + head], place, d->q);
     for (int64_t j = begin; j <= place; j++) {
         es_view_read_row(&layer->k[u->unit], j, d->key);
-        d->scores[j - begin] = layer->scale * es_lab_dot(d->q, d->key, u->d);
+        d->scores[j - begin] = layer->scale * es_dot(d->q, d->key, u->d);
     }
     es_cap_scores(layer->cap, place + 1 - begin, d->scores);
 }
@@ -297,7 +297,7 @@ es_status sparse_cache_run(es_job *job, int64_t context, const es_exec *exec, vo
     const sparse_state *s = job->state;
     const es_model_config *c = s->pools.config;
     es_arena arena = {.budget = exec->budget};
-    work w = {.s = s, .spec = spec_of(s, context), .exec = es_lab_quiet(exec), .out = record};
+    work w = {.s = s, .spec = spec_of(s, context), .exec = es_exec_quiet(exec), .out = record};
     const es_model_visit visit = {.head = see_head, .context = &w, .plain = es_late_plain(&w.spec)};
     const es_model_block block = {.ids = s->text.ids + s->text.start[context],
                                   .n = s->text.start[context + 1] - s->text.start[context],

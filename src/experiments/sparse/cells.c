@@ -42,7 +42,7 @@ static es_status check(const es_sparse_spec *spec, const es_sparse_head *h, es_e
                        "queries (%lld, %lld), keys (%lld, %lld), values (%lld, %lld)",
                        (long long)q->rows, (long long)q->cols, (long long)k->rows,
                        (long long)k->cols, (long long)v->rows, (long long)v->cols);
-    return es_lab_check(spec->draws, 1, INT32_MAX, "sparse.draws", err);
+    return es_check_range(spec->draws, 1, INT32_MAX, "sparse.draws", err);
 }
 
 /* Prepares a group of queries of one head: past attention for policies that use it, and memory for

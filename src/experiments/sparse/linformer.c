@@ -26,7 +26,7 @@ static es_status mix(const es_sparse_query *q, const es_sparse_spec *spec, int64
 /* Returns the score of a mixture of keys (d). */
 static double score_of(const es_sparse_query *q, const double *key)
 {
-    double score = q->head->scale * es_lab_dot(q->query, key, q->head->keys.cols);
+    double score = q->head->scale * es_dot(q->query, key, q->head->keys.cols);
     es_cap_scores(q->head->cap, 1, &score);
     return score;
 }

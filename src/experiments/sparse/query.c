@@ -60,7 +60,7 @@ static es_status look(es_sparse_query *q, int64_t row, es_error *err)
     es_view_read_row(&h->queries, row, q->query);
     for (int64_t j = 0; j < q->n; j++) {
         es_view_read_row(&h->keys, q->begin + j, q->key);
-        q->scores[j] = h->scale * es_lab_dot(q->query, q->key, h->keys.cols);
+        q->scores[j] = h->scale * es_dot(q->query, q->key, h->keys.cols);
     }
     es_cap_scores(h->cap, q->n, q->scores);
     return ES_OK;
@@ -135,7 +135,7 @@ bool es_sparse_kept_output(es_sparse_query *q, const es_kept *kept)
 
 double es_sparse_apart2(const es_sparse_query *q)
 {
-    const double apart = es_lab_distance(q->kept, q->output, q->head->values.cols);
+    const double apart = es_distance(q->kept, q->output, q->head->values.cols);
     return apart * apart;
 }
 

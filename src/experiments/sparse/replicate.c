@@ -115,7 +115,7 @@ static es_status compare_moments(work *w, const es_view *k, const es_view *v, es
     es_moments_covariance(&few, 0, w->cov[1]);
     for (int64_t i = 0; i < w->dv * w->dv; i++)
         squares += (w->cov[1][i] - w->cov[0][i]) * (w->cov[1][i] - w->cov[0][i]);
-    out->mean_error = es_lab_distance(few.mean, w->all.mean, w->dv);
+    out->mean_error = es_distance(few.mean, w->all.mean, w->dv);
     out->cov_error = sqrt(squares);
     es_moments_free(&few);
     return ES_OK;
@@ -143,8 +143,7 @@ static es_status run_plan(work *w, const int64_t *which, int64_t plan, int64_t n
     ES_TRY(attend(w, &asked, &k, &v, w->some, NULL, err));
     out->mse = 0.0;
     for (int64_t i = 0; i < w->count; i++) {
-        const double apart =
-            es_lab_distance(w->some + i * w->dv, w->full + which[i] * w->dv, w->dv);
+        const double apart = es_distance(w->some + i * w->dv, w->full + which[i] * w->dv, w->dv);
         out->mse += apart * apart / (double)w->count;
     }
     return ES_OK;
@@ -166,7 +165,7 @@ es_status es_sparse_replicate(const es_sparse_spec *spec, const es_sparse_head *
               .kept = {.budget = budget},
               .arena = {.budget = budget}};
     if (spec->exec)
-        w.exec = es_lab_quiet(spec->exec);
+        w.exec = es_exec_quiet(spec->exec);
     es_status status = start(&w, which, err);
     for (int64_t p = 0; p < spec->n_plans && status == ES_OK; p++)
         status = run_plan(&w, which, p, number, &out[p], err);
