@@ -47,6 +47,10 @@
 #define ES_LAW_VALUE_(number, upper, lower) ES_LAW_##upper = (number),
 typedef enum es_law_kind { ES_LAWS(ES_LAW_VALUE_) } es_law_kind;
 
+/* The names of all laws, for help: a comma follows each. */
+#define ES_LAW_LISTED_(number, upper, lower) #lower ", "
+#define ES_LAW_LIST                          ES_LAWS(ES_LAW_LISTED_)
+
 typedef struct es_law {
     es_law_kind kind;
     int64_t dim;

@@ -33,8 +33,8 @@ typedef struct es_law_params {
 /* Rows of a parameter list for member `law` of struct `type`; `standard` is the default law. */
 #define ES_LAW_PARAMS(type, law, standard_law)                                                     \
     {"law", 0, ES_PARAM_CHOICE, "LAW",                                                             \
-     "law of the tokens: gaussian, sphere, ball, cube, rademacher (random signs), laplace, "       \
-     "logistic, student, vmf, mixture (of Gaussians) or empirical (--points)",                     \
+     "law of the tokens: " ES_LAW_LIST "where rademacher has random signs, mixture is one of "     \
+     "Gaussians and empirical draws from --points",                                                \
      .field = offsetof(type, law.kind), .choices = es_law_names, .default_value = standard_law},        \
     ES_LAW_DIM_PARAM(type, law),                                                                   \
     {"radius", 0, ES_PARAM_NUMBER, "R",                                                            \

@@ -11,7 +11,7 @@
 /* Sets number `at` of a list in *v. Returns false if it says nothing new. */
 typedef bool (*set_number)(const compare_case *c, compare_variant *v, int64_t at);
 
-enum { GLANCED_ROWS = 13 }; /* of a head: enough to tell sizes of blocks apart */
+enum { GLANCED_ROWS = 13 }; /* of a head: enough to distinguish sizes of blocks */
 
 /* Compares a few rows with the variant, and the row that is furthest from what was asked for. */
 static es_status glance(compare_case *c, const compare_variant *v, compare_sum *sum, es_error *err)

@@ -7,8 +7,8 @@
 #include "experiments/kit/answer_kit.h"
 #include "experiments/regimes/regimes.h"
 
-static const double BEYOND =
-    30.0; /* how far past the regimes' ends the curve reaches, as a factor */
+/* The factor by which the curve passes the ends of the regimes. */
+static const double BEYOND = 30.0;
 
 /* A point of the curve. */
 typedef struct curve_row {
