@@ -141,6 +141,10 @@ typedef struct es_evict_prompt {
 es_status es_evict_score(const es_evict_spec *spec, const es_evict_prompt *p, double *score,
                          es_error *err);
 
+/*! es_evict_chooses() : do scores decide about any key? No: as many keys as are kept stay whatever
+ *  they score. Policies without scores have nothing to decide, and count as yes. */
+bool es_evict_chooses(const es_evict_spec *spec);
+
 /*! es_evict_keep() : kept (P) gets 1 for each key that stays: the first and last ones that always
  *  do, and those of largest score; of equal scores the lower place.
  *  es_evict_share() : the same for all `units` units of a layer together, as Ada-KV: score and kept

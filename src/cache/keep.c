@@ -24,13 +24,24 @@ static int better_first(const void *a_, const void *b_)
 
 static int64_t at_most(int64_t a, int64_t most) { return a < most ? a : most > 0 ? most : 0; }
 
+/* Returns how many first keys always stay, and how many last ones in addition. */
+static int64_t first_of(const es_evict_spec *spec) { return at_most(spec->sinks, spec->keys); }
+static int64_t last_of(const es_evict_spec *spec)
+{
+    const es_eviction *policy = spec->policy;
+    return policy->last ? at_most(policy->last(spec), spec->keys - first_of(spec)) : 0;
+}
+
+bool es_evict_chooses(const es_evict_spec *spec)
+{
+    return !spec->policy->score || first_of(spec) + last_of(spec) < spec->keys;
+}
+
 /* Ranks all keys of a unit; those that always stay have the score +inf, and so come first. */
 static void rank_unit(const es_evict_spec *spec, int64_t prompt, const double *score, int64_t unit,
                       ranked *out)
 {
-    const es_eviction *policy = spec->policy;
-    const int64_t first = at_most(spec->sinks, spec->keys);
-    const int64_t last = policy->last ? at_most(policy->last(spec), spec->keys - first) : 0;
+    const int64_t first = first_of(spec), last = last_of(spec);
     for (int64_t j = 0; j < prompt; j++) {
         const bool stays = j < first || j >= prompt - last;
         out[j] = (ranked){stays ? (double)INFINITY : score[j], unit * prompt + j};

@@ -502,6 +502,28 @@ static void a_bound_is_no_winner(void **state)
     es_answer_free(a);
 }
 
+/* A window of 32 keys takes all of 32, and leaves some of 33 to choose; 2 sinks leave none of 34.
+ */
+static void keys_without_a_choice_are_a_caution(void **state)
+{
+    static const char *const policies[] = {"stream,snapkv", "snapkv", "snapkv:sinks=2"};
+    static const char *const keys[] = {"32", "33", "34"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        request r = {.count = 0};
+        add(&r, "model", pebble);
+        add(&r, "ids", in_folder("ids.npy"));
+        ADD(&r, "evict", "prompt", "policy", policies[i], "keys", keys[i]);
+        es_answer *a = ask(&r);
+        bool said = false;
+        for (int64_t k = 0; es_answer_finding(a, k); k++)
+            said = said || strstr(es_answer_finding(a, k), i ? "34 keys snapkv:sinks=2 has none"
+                                                             : "32 keys snapkv has none");
+        assert_int_equal(said, i != 1);
+        es_answer_free(a);
+    }
+}
+
 /* A divergence beside windows: the rows that were there are as they were. */
 static void kl_stands_beside_other_settings(void **state)
 {
@@ -600,6 +622,7 @@ TEST_FILE(loss_cache)
         cmocka_unit_test(rows_say_what_was_asked),
         cmocka_unit_test(sparse_attention_is_ideal),
         cmocka_unit_test(a_bound_is_no_winner),
+        cmocka_unit_test(keys_without_a_choice_are_a_caution),
         cmocka_unit_test(kl_stands_beside_other_settings),
         cmocka_unit_test(what_cannot_be_is_refused),
     };

@@ -168,6 +168,27 @@ static void report_plan(const es_job *job, const loss_setting_row *row, es_answe
         row->keys);
 }
 
+/* Warns of the first setting whose policy has nothing to choose: too few keys for its sinks and its
+ * window. */
+static void report_no_choice(const loss_state *s, es_answer *a)
+{
+    char policy[ES_CACHE_SIZE];
+    for (int64_t k = 1; k < s->count; k++) {
+        const es_cache_setting *x = s->settings[k].lab.cache;
+        if (!x || x->mode != ES_EVICT_PROMPT || x->units || !x->unit.evict.policy)
+            continue;
+        const es_evict_spec spec = es_evict_resolve(&x->unit.evict, x->mode);
+        if (es_evict_chooses(&spec))
+            continue;
+        es_answer_add_finding(
+            a,
+            "Caution: with %lld keys %s has none to choose: its first and last keys take all. Use "
+            "more keys, or a smaller window.",
+            (long long)spec.keys, es_cache_policy(x, policy));
+        return;
+    }
+}
+
 /* Warns of errors that are missing or too small. Blocks taken evenly need no warning if neighbours
  * correlate: each represents the text around it, so their errors are too large rather than too
  * small. */
@@ -222,5 +243,6 @@ void loss_add_findings(const es_job *job, const loss_setting_row *settings,
         report_loss(job, answer);
     if (may_report(answer))
         report_positions(job, positions, count, answer);
+    report_no_choice(s, answer);
     report_cautions(job, answer);
 }
