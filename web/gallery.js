@@ -57,7 +57,9 @@ export function mountRun(place, given, run, id) {
   }
   const [shown, more] = split(figures);
   const section = place.closest(".run");
-  if (section && !section.classList.contains("card")) place.prepend(section.querySelector(".story")); // beside the first figure
+  const story = section?.querySelector(".story");
+  // Beside the first figure, unless a table comes first: a section begins with its title.
+  if (story && !section.classList.contains("card") && story.nextElementSibling === place.parentElement) place.prepend(story);
   const curves = figures.find((f) => f.picks);
   if (curves) {
     const prefix = linked++ ? `${id.replace(/-data$/, "")}-` : "";

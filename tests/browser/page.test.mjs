@@ -42,6 +42,8 @@ test("the first lines name model, text, date and seed; real models come first, c
   const links = await page.$$eval(".contents a", (all) => all.map((a) => a.getAttribute("href")));
   assert.equal(links.length, 17);
   for (const link of links) assert.equal(await page.locator(link).count(), 1);
+  const titles = await page.$$eval("section.run", (all) => all.map((s) => s.querySelector("h2, h3, table, figure").parentElement.className));
+  assert.deepEqual([...new Set(titles)], ["story"]); // each section begins with its title
   await close();
 });
 
