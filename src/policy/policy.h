@@ -5,6 +5,30 @@
 
 #include <esscher/policy.h>
 
+/* Every policy once: the end of its row's name, and its name in help, with the name in the
+ * literature in parentheses. The first one, which keeps all keys, is marked. */
+#define ES_POLICIES(FULL, POLICY)                                                                  \
+    FULL(full, "full")                                                                             \
+    POLICY(random, "random")                                                                       \
+    POLICY(retention, "retention")                                                                 \
+    POLICY(window, "window")                                                                       \
+    POLICY(stream, "stream (streamingllm)")                                                        \
+    POLICY(bigbird, "bigbird")                                                                     \
+    POLICY(longformer, "longformer")                                                               \
+    POLICY(top, "top")                                                                             \
+    POLICY(top_random, "top-random")                                                               \
+    POLICY(heavy, "heavy (h2o)")                                                                   \
+    POLICY(observe, "observe (snapkv)")                                                            \
+    POLICY(strided, "strided")                                                                     \
+    POLICY(local, "local")                                                                         \
+    POLICY(linformer, "linformer")                                                                 \
+    POLICY(limit, "limit")
+
+/* The names of all policies, for help, with commas between them. */
+#define ES_POLICY_FIRST_(row, name)  name
+#define ES_POLICY_LISTED_(row, name) ", " name
+#define ES_POLICY_LIST               ES_POLICIES(ES_POLICY_FIRST_, ES_POLICY_LISTED_)
+
 /*! es_policy_alias() : its name in the literature; NULL if that is the same. */
 const char *es_policy_alias(const es_policy *policy);
 

@@ -56,9 +56,8 @@ typedef struct es_cache_params {
      "of a block in decode mode",                                                                  \
      .field = offsetof(type, cache.ratio), .min = 1e-9, .max = 1.0, .increasing = true},           \
     {"kv-type", 0, ES_PARAM_TEXTS, "K[,V]",                                                        \
-     "number types of cached keys and values: q8_0, or q4_0,q8_0; f32, f16, bf16, fp8, q8_0, "     \
-     "q5_1, q5_0, q4_1, q4_0, iq4_nl, kivi4 or kivi2, one for both or K,V; q4_0+hadamard rotates " \
-     "rows first. Several settings: --kv-type q8_0 q4_0,q8_0",                                     \
+     "number types of cached keys and values: q8_0, or q4_0,q8_0; f32" ES_KV_LIST ", one for "     \
+     "both or K,V; q4_0+hadamard rotates rows first. Several settings: --kv-type q8_0 q4_0,q8_0",  \
      .field = offsetof(type, cache.kv_types), .several = true}
 /* clang-format on */
 
