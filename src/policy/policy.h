@@ -59,8 +59,8 @@ bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b);
 /*! es_linformer_project() : out (rows, d) = E x for x (n, d), E (rows, n) of independent entries
  *  N(0, 1/n) at this address (token: row of x; lane: from 0 on). Keys and values projected at one
  *  address have the same E; attention over them is Linformer's (THEORY 9). O(n rows d).
- *  @return : ES_OK; ES_E_ARGUMENT (policy.null); ES_E_SHAPE (policy.shape); ES_E_RANGE for the
- *  address; ES_E_LIMIT, ES_E_MEMORY. */
+ *  @return : ES_OK; as es_view_check(); ES_E_SHAPE (policy.shape); ES_E_RANGE for the address;
+ *  ES_E_LIMIT, ES_E_MEMORY. */
 es_status es_linformer_project(const es_view *x, int64_t rows, const es_address *at,
                                es_mem_limit *budget, double *out, es_error *err);
 
