@@ -52,7 +52,7 @@ static const cli_option options[] = {
      .field = offsetof(encode_options, evict), .choices = encode_evict_names},
     {"policy", 0, CLI_STRING, "NAME:OPTION=VALUE",
      "which keys to drop: stream, snapkv, observed, h2o, tova, knorm, keydiff, expected, random or "
-     "oracle; docs/CACHE.md lists their options",
+     "oracle (decode: stream, h2o or tova); docs/CACHE.md lists their options",
      .field = offsetof(encode_options, policy)},
     {"keys", 0, CLI_WHOLE, "K", "keys that a key-value head keeps",
      .field = offsetof(encode_options, keys), .min = 1, .max = 1e12},

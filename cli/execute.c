@@ -3,11 +3,13 @@
  * answer, and the exit code. */
 #include "execute.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <esscher/format.h>
 #include <esscher/machine.h>
 
 #include "help.h"
@@ -88,11 +90,13 @@ static es_status start_session(cli_session *s, es_error *err)
 static void say_cost(void *user, const es_cost *cost)
 {
     cli_session *s = user;
+    const es_format_form bytes = {.format = ES_FORMAT_BYTES};
     const double bound = cost->input_bytes + cost->output_bytes + cost->work_bytes;
+    char text[ES_FORMAT_SIZE];
     cli_progress_wipe(&s->progress);
     if (!s->common.quiet && !s->silent)
-        fprintf(stderr, "esscher %s: memory bound %.1f MiB, %.3g operations\n", s->command->name,
-                bound / 1048576.0, cost->flops);
+        fprintf(stderr, "esscher %s: memory bound %s, %.3g operations\n", s->command->name,
+                es_format_put(bytes, bound, (double)NAN, text, sizeof text), cost->flops);
 }
 
 /* Passes progress to the terminal; true asks the library to stop. */

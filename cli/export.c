@@ -355,7 +355,7 @@ static es_status run(cli_session *session, void *opts, es_error *err)
     es_run *run;
     if (!o->run)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "export.options", "esscher export RUN",
-                        "no run file is named");
+                        "missing run file");
     es_status status = es_run_open(o->run, &run, err);
     if (status != ES_OK)
         return status;

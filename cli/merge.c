@@ -316,10 +316,10 @@ static es_status check_options(const merge_options *o, es_error *err)
 {
     const char *line = "esscher merge part-*.run -o all.run";
     if (o->runs.count == 0)
-        return cli_fail(err, ES_E_ARGUMENT, NULL, "merge.options", line, "no run files are named");
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "merge.options", line, "missing run file");
     if (!o->out)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "merge.options", line,
-                        "--out, the joined run file, is not named");
+                        "missing --out, the joined run file");
     return ES_OK;
 }
 

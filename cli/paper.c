@@ -174,17 +174,14 @@ static void list_rows(cli_session *session)
     }
 }
 
-/* Fails for a name that is not in the list, which goes to stderr. */
+/* Fails for a name that is not in the list; the hint names the nearest, or where the list is. */
 static es_status fail_unknown(const char *name, es_error *err)
 {
     const char *names[64];
-    char hint[96] = "esscher paper describes them";
+    char hint[96] = "esscher paper lists them";
     int count = 0;
-    for (; cli_paper_at(count) && count < 64; count++) {
+    for (; cli_paper_at(count) && count < 64; count++)
         names[count] = cli_paper_at(count)->name;
-        fprintf(stderr, "%s%s", count ? " " : "esscher paper: experiments: ", names[count]);
-    }
-    fputc('\n', stderr);
     const char *nearest = es_nearest(name, names, count);
     if (nearest)
         snprintf(hint, sizeof hint, "did you mean %s?", nearest);

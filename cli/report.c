@@ -263,7 +263,7 @@ static es_status run(cli_session *session, void *given, es_error *err)
     es_status status = ES_OK;
     if (o->runs.count == 0)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "report.options",
-                        "esscher report RUN... -o report.html", "no run file is named");
+                        "esscher report RUN... -o report.html", "missing run file");
     if (o->figures && o->no_figures)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "report.options", "leave one of them out",
                         "--figures and --no-figures exclude each other");

@@ -237,6 +237,11 @@ char *es_format_number(es_format format, double value, double error, char *out, 
     return es_format_put(form, value, error, out, size);
 }
 
+char *es_format_bytes(double bytes, char out[ES_FORMAT_SIZE])
+{
+    return es_format_number(ES_FORMAT_BYTES, bytes, (double)NAN, out, ES_FORMAT_SIZE);
+}
+
 /* "3.2e8": three digits and the power of ten. The small term keeps log10 of an exact power from
  * falling just below it; what rounds up to ten is the next power. */
 static void large_size(double n, char *out, size_t size)

@@ -7,19 +7,21 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/format.h"
 
 es_status es_mem_limit_charge(es_mem_limit *budget, size_t size, const char *what, es_error *err)
 {
     if (!budget)
         return ES_OK;
     size_t used = __atomic_load_n(&budget->used, __ATOMIC_RELAXED), wanted;
+    char text[3][ES_FORMAT_SIZE];
     do {
         if (!es_add_size(used, size, &wanted) || (budget->limit && wanted > budget->limit))
-            return es_fail(err, ES_E_LIMIT, "memory.limit",
-                           "raise --max-memory, or ask for less at a time",
-                           "%s needs %.1f MiB on top of %.1f MiB in use; the limit is %.1f MiB",
-                           what, (double)size / 1048576.0, (double)used / 1048576.0,
-                           (double)budget->limit / 1048576.0);
+            return es_fail(
+                err, ES_E_LIMIT, "memory.limit", "raise --max-memory, or ask for less at a time",
+                "%s needs %s on top of %s in use; the limit is %s", what,
+                es_format_bytes((double)size, text[0]), es_format_bytes((double)used, text[1]),
+                es_format_bytes((double)budget->limit, text[2]));
     } while (!__atomic_compare_exchange_n(&budget->used, &used, wanted, true, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED));
 
@@ -52,9 +54,10 @@ es_status es_mem_new(es_mem_limit *budget, size_t size, const char *what, void *
     ES_TRY(es_mem_limit_charge(budget, total, what, err));
     char *block = aligned_alloc(ES_ALIGN, total);
     if (!block) {
+        char text[ES_FORMAT_SIZE];
         es_mem_limit_release(budget, total);
         return es_fail(err, ES_E_MEMORY, "memory.system", "close other programs or ask for less",
-                       "the system refused %.1f MiB for %s", (double)total / 1048576.0, what);
+                       "the system refused %s for %s", es_format_bytes((double)total, text), what);
     }
     memset(block, 0, total);
     memcpy(block, &total, sizeof total);

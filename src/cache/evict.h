@@ -8,8 +8,8 @@
  *     decode   a key-value head holds at most `keys` keys between two tokens. After each token one
  *              key goes, and never returns.
  *
- * An *eviction policy* is one file, evict_NAME.c, that ends with its row; evict_table.c lists the
- * rows once. In prompt mode a policy gives every key a score, and keeps some first and last keys
+ * An *eviction policy* is one file, evict_NAME.c, that ends with its row; the list ES_EVICTIONS has
+ * each once. In prompt mode a policy gives every key a score, and keeps some first and last keys
  * whatever they score; in decode mode it names the number by which the key that goes is found.
  *
  *     evict.c         policies as text, "snapkv:window=16:sinks=4"; their options and defaults
@@ -34,6 +34,29 @@ typedef enum es_evict_mode {
 } es_evict_mode;
 
 typedef struct es_eviction es_eviction; /* a policy */
+
+/* Every eviction policy once, in the order in which help lists them: FIRST and BOTH for those with
+ * a decode mode, PROMPT for the others. */
+#define ES_EVICTIONS(FIRST, BOTH, PROMPT)                                                          \
+    FIRST(stream)                                                                                  \
+    PROMPT(snapkv)                                                                                 \
+    PROMPT(observed)                                                                               \
+    BOTH(h2o)                                                                                      \
+    BOTH(tova)                                                                                     \
+    PROMPT(knorm)                                                                                  \
+    PROMPT(keydiff)                                                                                \
+    PROMPT(expected)                                                                               \
+    PROMPT(random)                                                                                 \
+    PROMPT(oracle)
+
+/* The names of all policies, and of those with a decode mode, for help, with commas between them.
+ */
+#define ES_EVICTION_FIRST_(name)  #name
+#define ES_EVICTION_LISTED_(name) ", " #name
+#define ES_EVICTION_SKIPPED_(name)
+#define ES_EVICTION_LIST ES_EVICTIONS(ES_EVICTION_FIRST_, ES_EVICTION_LISTED_, ES_EVICTION_LISTED_)
+#define ES_EVICTION_DECODE_LIST                                                                    \
+    ES_EVICTIONS(ES_EVICTION_FIRST_, ES_EVICTION_LISTED_, ES_EVICTION_SKIPPED_)
 
 enum { ES_EVICT_UNSET = -1 };
 
@@ -141,8 +164,8 @@ typedef struct es_evict_prompt {
 es_status es_evict_score(const es_evict_spec *spec, const es_evict_prompt *p, double *score,
                          es_error *err);
 
-/*! es_evict_chooses() : returns whether a score decides about any key: false if the first and last
- *  keys that always stay are all that are kept. True of policies without scores. */
+/*! es_evict_chooses() : returns whether scores decide about any key. They do not where as many keys
+ *  as are kept stay whatever they score. Policies without scores have nothing to decide: true. */
 bool es_evict_chooses(const es_evict_spec *spec);
 
 /*! es_evict_keep() : kept (P) gets 1 for each key that stays: the first and last ones that always

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* evict_row.h : the descriptor (row) of an eviction policy.
  *
- * To add one: its file evict_NAME.c, which ends with its row, and a word in evict_table.c. */
+ * To add one: its file evict_NAME.c, which ends with its row, and an entry of the list ES_EVICTIONS
+ * in evict.h. */
 #ifndef ES_CACHE_EVICT_ROW_H
 #define ES_CACHE_EVICT_ROW_H
 

@@ -4,23 +4,10 @@
 
 #include "cache/evict_row.h"
 
-/* Every policy, once, in the order in which help lists them. */
-#define EVICTIONS(ROW)                                                                             \
-    ROW(stream)                                                                                    \
-    ROW(snapkv)                                                                                    \
-    ROW(observed)                                                                                  \
-    ROW(h2o)                                                                                       \
-    ROW(tova)                                                                                      \
-    ROW(knorm)                                                                                     \
-    ROW(keydiff)                                                                                   \
-    ROW(expected)                                                                                  \
-    ROW(random)                                                                                    \
-    ROW(oracle)
-
 #define DECLARE(name) extern const es_eviction es_eviction_row_##name;
 #define LIST(name)    &es_eviction_row_##name,
-EVICTIONS(DECLARE)
-static const es_eviction *const table[] = {EVICTIONS(LIST)};
+ES_EVICTIONS(DECLARE, DECLARE, DECLARE)
+static const es_eviction *const table[] = {ES_EVICTIONS(LIST, LIST, LIST)};
 static const int64_t count = sizeof table / sizeof *table;
 
 const es_eviction *es_eviction_at(int64_t at) { return at >= 0 && at < count ? table[at] : NULL; }

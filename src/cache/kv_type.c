@@ -13,24 +13,10 @@
 
 /* ---- types ---- */
 
-/* Every type, once, in the order in which help lists them. */
-#define KV_TYPES(TYPE)                                                                             \
-    TYPE(f16)                                                                                      \
-    TYPE(bf16)                                                                                     \
-    TYPE(fp8)                                                                                      \
-    TYPE(q8_0)                                                                                     \
-    TYPE(q5_1)                                                                                     \
-    TYPE(q5_0)                                                                                     \
-    TYPE(q4_1)                                                                                     \
-    TYPE(q4_0)                                                                                     \
-    TYPE(iq4_nl)                                                                                   \
-    TYPE(kivi4)                                                                                    \
-    TYPE(kivi2)
-
 #define DECLARE(name) extern const es_kv_type es_kv_row_##name;
 #define LIST(name)    &es_kv_row_##name,
-KV_TYPES(DECLARE)
-static const es_kv_type *const types[] = {KV_TYPES(LIST)};
+ES_KV_TYPES(DECLARE, DECLARE)
+static const es_kv_type *const types[] = {ES_KV_TYPES(LIST, LIST)};
 static const int64_t count = sizeof types / sizeof *types;
 
 const es_kv_type *es_kv_type_at(int64_t at) { return at >= 0 && at < count ? types[at] : NULL; }

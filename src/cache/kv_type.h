@@ -18,12 +18,35 @@
  * as engines do. Types with blocks or groups give back NaN or Inf for every number that shares a
  * scale with one. So NaN never becomes finite, and attention reports it (ES_E_NONFINITE).
  *
- * To add a type: its function and its row in the file of its family, and its name in the list of
- * kv_type.c. Help, errors and documents list the rows. */
+ * To add a type: its function and its row in the file of its family, and its name in the list
+ * ES_KV_TYPES. Help, errors and documents list the rows. */
 #ifndef ES_CACHE_KV_TYPE_H
 #define ES_CACHE_KV_TYPE_H
 
 #include <esscher/view.h>
+
+/* Every type once, in the order in which help lists them: GROUPED for those with round_keys, TYPE
+ * for the others. */
+#define ES_KV_TYPES(TYPE, GROUPED)                                                                 \
+    TYPE(f16)                                                                                      \
+    TYPE(bf16)                                                                                     \
+    TYPE(fp8)                                                                                      \
+    TYPE(q8_0)                                                                                     \
+    TYPE(q5_1)                                                                                     \
+    TYPE(q5_0)                                                                                     \
+    TYPE(q4_1)                                                                                     \
+    TYPE(q4_0)                                                                                     \
+    TYPE(iq4_nl)                                                                                   \
+    GROUPED(kivi4)                                                                                 \
+    GROUPED(kivi2)
+
+/* Names of types for help, with a comma before each, to go after "f32": of all types, of those that
+ * are not grouped, and of those that are. */
+#define ES_KV_LISTED_(name) ", " #name
+#define ES_KV_SKIPPED_(name)
+#define ES_KV_LIST         ES_KV_TYPES(ES_KV_LISTED_, ES_KV_LISTED_)
+#define ES_KV_PLAIN_LIST   ES_KV_TYPES(ES_KV_LISTED_, ES_KV_SKIPPED_)
+#define ES_KV_GROUPED_LIST ES_KV_TYPES(ES_KV_SKIPPED_, ES_KV_LISTED_)
 
 typedef enum es_kv_side { ES_KV_KEYS = 0, ES_KV_VALUES = 1 } es_kv_side;
 

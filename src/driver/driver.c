@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/executor.h"
+#include "base/format.h"
 #include "base/memory.h"
 #include "model/model_inside.h"
 #include "store/run.h"
@@ -128,14 +129,16 @@ static void add_known_memory(const es_job *job, es_cost *c)
 
 es_status es_cost_admit(const es_cost *c, size_t max_memory, es_mem_limit *budget, es_error *err)
 {
-    const double mib = 1048576.0, bound = memory_of(c), limit = (double)max_memory;
+    const double bound = memory_of(c), limit = (double)max_memory;
+    char text[5][ES_FORMAT_SIZE];
     if (limit > 0.0 && bound > limit)
         return es_fail(err, ES_E_LIMIT, "memory.limit",
-                       "raise --max-memory, or ask for fewer prefixes, scales or outputs",
-                       "the run needs up to %.1f MiB (inputs %.1f, results %.1f, working memory "
-                       "%.1f); the limit is %.1f MiB",
-                       bound / mib, c->input_bytes / mib, c->output_bytes / mib,
-                       c->work_bytes / mib, limit / mib);
+                       "raise --max-memory, or ask for less (--dry-run shows the memory bound)",
+                       "the run needs up to %s (inputs %s, results %s, working memory %s); the "
+                       "limit is %s",
+                       es_format_bytes(bound, text[0]), es_format_bytes(c->input_bytes, text[1]),
+                       es_format_bytes(c->output_bytes, text[2]),
+                       es_format_bytes(c->work_bytes, text[3]), es_format_bytes(limit, text[4]));
     /* results are the answer's, which is not counted; the rest is */
     if (limit > 0.0 && budget)
         budget->limit = (size_t)(limit - c->output_bytes);

@@ -7,6 +7,7 @@
 #include <esscher/npy.h>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/view.h"
 #include "driver/driver.h"
 #include "model/model_inside.h"
@@ -26,12 +27,13 @@ es_status es_job_model(es_job *job, const char *name, const es_model_opts *opts,
     own.threads = job->exec.threads;
     ES_TRY(es_model_open_headers(name, &own, out, err));
     job->models[job->n_models++] = *out;
-    const double used = opts->budget ? (double)opts->budget->used : 0.0, mib = 1048576.0;
+    const double used = opts->budget ? (double)opts->budget->used : 0.0;
+    char text[2][ES_FORMAT_SIZE];
     if (!job->dry_run && job->max_memory && used > (double)job->max_memory)
-        return es_fail(err, ES_E_LIMIT, "memory.limit",
-                       "raise --max-memory, or use a smaller model",
-                       "the model's weights take %.1f MiB; the limit is %.1f MiB", used / mib,
-                       (double)job->max_memory / mib);
+        return es_fail(
+            err, ES_E_LIMIT, "memory.limit", "raise --max-memory, or use a smaller model",
+            "the model's weights take %s; the limit is %s", es_format_bytes(used, text[0]),
+            es_format_bytes((double)job->max_memory, text[1]));
     return ES_OK;
 }
 

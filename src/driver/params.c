@@ -129,10 +129,11 @@ static const char *present_word(const char *text)
     return strcmp(text, "house") == 0 ? "default" : text;
 }
 
-/* Stores the index of a word among the choices; the error lists them and names the nearest. */
+/* Stores the index of a word among the choices. The error lists them; its hint names the nearest,
+ * or else describes the option, unless that would list them again. */
 static es_status store_choice(const es_param *p, const char *text, int *out, es_error *err)
 {
-    char why[192] = "expected";
+    char why[192] = "expected one of", hint[sizeof err->hint];
     int count = 0;
     for (int i = 0; p->choices[i]; i++) {
         if (strcmp(present_word(text), p->choices[i]) == 0) {
@@ -140,14 +141,14 @@ static es_status store_choice(const es_param *p, const char *text, int *out, es_
             return ES_OK;
         }
         const size_t used = strlen(why);
-        snprintf(why + used, sizeof why - used, "%s %s", i ? " or" : "", p->choices[i]);
+        snprintf(why + used, sizeof why - used, "%s %s", i ? "," : "", p->choices[i]);
         count++;
     }
     const char *nearest = es_nearest(text, p->choices, count);
-    if (!nearest)
-        return fail_value(p, text, why, err);
-    char hint[96];
-    snprintf(hint, sizeof hint, "did you mean --%s %s?", p->name, nearest);
+    if (nearest)
+        snprintf(hint, sizeof hint, "did you mean --%s %s?", p->name, nearest);
+    else if (strstr(hint_of(p, hint, sizeof hint), p->choices[count - 1]))
+        snprintf(hint, sizeof hint, "--help says what they mean");
     return es_fail(err, ES_E_ARGUMENT, "option.value", hint, "--%s %s: %s", p->name, text, why);
 }
 

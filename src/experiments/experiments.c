@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* experiments.c : registers the studies: one word each in this list. Help sorts them by
- * es_study.group and keeps this order within a group. Each study is described in its own file,
- * NAME_study.c. */
+ * es_study.group and keeps this order within a group. Each study is described in
+ * experiments/NAME/question.c. */
 #include <string.h>
 
 #include <esscher/study.h>

@@ -5,6 +5,30 @@
 
 #include <esscher/policy.h>
 
+/* Every policy once: the end of its row's name, and its name in help, with the name in the
+ * literature in parentheses. The first one, which keeps all keys, is marked. */
+#define ES_POLICIES(FULL, POLICY)                                                                  \
+    FULL(full, "full")                                                                             \
+    POLICY(random, "random")                                                                       \
+    POLICY(retention, "retention")                                                                 \
+    POLICY(window, "window")                                                                       \
+    POLICY(stream, "stream (streamingllm)")                                                        \
+    POLICY(bigbird, "bigbird")                                                                     \
+    POLICY(longformer, "longformer")                                                               \
+    POLICY(top, "top")                                                                             \
+    POLICY(top_random, "top-random")                                                               \
+    POLICY(heavy, "heavy (h2o)")                                                                   \
+    POLICY(observe, "observe (snapkv)")                                                            \
+    POLICY(strided, "strided")                                                                     \
+    POLICY(local, "local")                                                                         \
+    POLICY(linformer, "linformer")                                                                 \
+    POLICY(limit, "limit")
+
+/* The names of all policies, for help, with commas between them. */
+#define ES_POLICY_FIRST_(row, name)  name
+#define ES_POLICY_LISTED_(row, name) ", " name
+#define ES_POLICY_LIST               ES_POLICIES(ES_POLICY_FIRST_, ES_POLICY_LISTED_)
+
 /*! es_policy_alias() : its name in the literature; NULL if that is the same. */
 const char *es_policy_alias(const es_policy *policy);
 
@@ -35,8 +59,8 @@ bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b);
 /*! es_linformer_project() : out (rows, d) = E x for x (n, d), E (rows, n) of independent entries
  *  N(0, 1/n) at this address (token: row of x; lane: from 0 on). Keys and values projected at one
  *  address have the same E; attention over them is Linformer's (THEORY 9). O(n rows d).
- *  @return : ES_OK; ES_E_ARGUMENT (policy.null); ES_E_SHAPE (policy.shape); ES_E_RANGE for the
- *  address; ES_E_LIMIT, ES_E_MEMORY. */
+ *  @return : ES_OK; as es_view_check(); ES_E_SHAPE (policy.shape); ES_E_RANGE for the address;
+ *  ES_E_LIMIT, ES_E_MEMORY. */
 es_status es_linformer_project(const es_view *x, int64_t rows, const es_address *at,
                                es_mem_limit *budget, double *out, es_error *err);
 

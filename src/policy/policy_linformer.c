@@ -29,9 +29,6 @@ static es_status add_row(const es_address *at, const double *x, int64_t dim, int
 es_status es_linformer_project(const es_view *x, int64_t rows, const es_address *at,
                                es_mem_limit *budget, double *out, es_error *err)
 {
-    if (!x || !at || !out)
-        return es_fail(err, ES_E_ARGUMENT, "policy.null", "rows, an address and out",
-                       "an argument is missing");
     ES_TRY(es_view_check(x, "rows to mix", err));
     if (rows < 1 || x->rows < 1 || x->cols < 1)
         return es_fail(err, ES_E_SHAPE, "policy.shape", "one row and one mixture at least",

@@ -2,7 +2,7 @@
 /* policy_row.h : the descriptor (row) of a policy, and the functions that policies share.
  *
  * A policy lives in a file of its own, src/policy/policy_NAME.c, which ends with its row;
- * policy_table.c lists the rows once. To add one: its file and a word in that list.
+ * the list ES_POLICIES of policy.h has each once. To add one: its file and an entry of that list.
  *
  *     policy.c          checks; a choice from a spec and a query
  *     policy_keep.c     sets of keys: ranges, windows, the best of the others, the rest

@@ -5,28 +5,10 @@
 #include "policy/policy_row.h"
 #include "policy/policy.h"
 
-/* Every policy, once, in the order in which help lists them. */
-#define POLICIES(POLICY)                                                                           \
-    POLICY(full)                                                                                   \
-    POLICY(random)                                                                                 \
-    POLICY(retention)                                                                              \
-    POLICY(window)                                                                                 \
-    POLICY(stream)                                                                                 \
-    POLICY(bigbird)                                                                                \
-    POLICY(longformer)                                                                             \
-    POLICY(top)                                                                                    \
-    POLICY(top_random)                                                                             \
-    POLICY(heavy)                                                                                  \
-    POLICY(observe)                                                                                \
-    POLICY(strided)                                                                                \
-    POLICY(local)                                                                                  \
-    POLICY(linformer)                                                                              \
-    POLICY(limit)
-
-#define DECLARE(name) extern const es_policy es_policy_row_##name;
-#define LIST(name)    &es_policy_row_##name,
-POLICIES(DECLARE)
-static const es_policy *const table[] = {POLICIES(LIST)};
+#define DECLARE(row, name) extern const es_policy es_policy_row_##row;
+#define LIST(row, name)    &es_policy_row_##row,
+ES_POLICIES(DECLARE, DECLARE)
+static const es_policy *const table[] = {ES_POLICIES(LIST, LIST)};
 static const int64_t count = sizeof table / sizeof *table;
 
 const es_policy *es_policy_at(int64_t at) { return at >= 0 && at < count ? table[at] : NULL; }

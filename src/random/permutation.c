@@ -42,8 +42,6 @@ es_status es_permutation_init(const es_address *address, int64_t count, es_permu
                               es_error *err)
 {
     ES_TRY(es_address_check(address, err));
-    if (!out)
-        return es_fail(err, ES_E_ARGUMENT, "random.null", "give an object", "no permutation");
     if (count < 1 || count > ES_MAX_ROWS)
         return es_fail(err, ES_E_RANGE, "random.count", "use 1 to 2^40",
                        "no permutation of %lld things", (long long)count);

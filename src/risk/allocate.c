@@ -407,9 +407,6 @@ es_status es_allocate_pyramid(const es_curve *curves, int64_t units, double keys
                               double *used, double *risk, es_error *err)
 {
     ES_TRY(check_curves(curves, units, chosen, err));
-    if (!layer)
-        return es_fail(err, ES_E_ARGUMENT, "allocate.null", "the layer of each unit",
-                       "an argument is missing");
     if (!(last > 0.0 && last <= 1.0))
         return es_fail(err, ES_E_RANGE, "allocate.layer", "use a fraction from 0 to 1",
                        "the fraction of the last layer is %g", last);

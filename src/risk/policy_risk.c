@@ -466,9 +466,6 @@ static double unit_for(const es_risk_query *query)
 es_status es_policy_risk_near(const es_risk_query *query, const es_choice *choice, double tolerance,
                               es_mem_limit *budget, es_policy_risk *out, es_error *err)
 {
-    if (!query || !choice || !out)
-        return es_fail(err, ES_E_ARGUMENT, "risk.null", "a query, a choice and out",
-                       "an argument is missing");
     if (!(tolerance >= ES_RISK_FINEST && tolerance <= ES_RISK_COARSEST))
         return es_fail(err, ES_E_RANGE, "risk.tolerance", "from 1e-10 to 0.01", "a tolerance of %g",
                        tolerance);
@@ -499,5 +496,8 @@ es_status es_policy_risk_near(const es_risk_query *query, const es_choice *choic
 es_status es_policy_risk_of(const es_risk_query *query, const es_choice *choice,
                             es_mem_limit *budget, es_policy_risk *out, es_error *err)
 {
+    if (!query || !choice || !out)
+        return es_fail(err, ES_E_ARGUMENT, "risk.null", "a query, a choice and out",
+                       "an argument is missing");
     return es_policy_risk_near(query, choice, ES_RISK_FINEST, budget, out, err);
 }

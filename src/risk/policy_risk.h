@@ -28,8 +28,7 @@ es_status es_kept_output(const es_risk_query *query, const es_kept *kept, double
  *  on its own with probability p_j and factor 1/p_j (THEORY 13); *sure (may be NULL) says how many
  *  keys the best of them keeps surely. 0 for m >= n. Rules that are biased (top) or whose keys
  *  depend on each other may have less. O(n log n).
- *  @return : ES_OK; ES_E_ARGUMENT (risk.null); ES_E_RANGE (risk.keys) unless m > 0; ES_E_LIMIT,
- *  ES_E_MEMORY. */
+ *  @return : ES_OK; ES_E_RANGE (risk.keys) unless m > 0; ES_E_LIMIT, ES_E_MEMORY. */
 es_status es_policy_limit(const es_risk_query *query, double m, es_mem_limit *budget, double *out,
                           int64_t *sure, es_error *err);
 

@@ -208,9 +208,6 @@ es_status es_kept_output(const es_risk_query *query, const es_kept *kept, double
 es_status es_policy_limit(const es_risk_query *query, double m, es_mem_limit *budget, double *out,
                           int64_t *sure, es_error *err)
 {
-    if (!query || !out)
-        return es_fail(err, ES_E_ARGUMENT, "risk.null", "a query and out",
-                       "an argument is missing");
     if (!(m > 0.0))
         return es_fail(err, ES_E_RANGE, "risk.keys", "keep more than 0 keys", "%g keys", m);
     const int64_t n = query->n - query->sink;

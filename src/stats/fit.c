@@ -57,7 +57,7 @@ static es_status check_points(const es_fit_point *points, int64_t count, int64_t
     }
     if (*used < LEAST_POINTS)
         return es_fail(err, ES_E_EMPTY, "fit.points", "give more values of n",
-                       "a line needs %d points, there are %lld, and %lld left out", LEAST_POINTS,
+                       "a line needs %d points; %lld usable, %lld left out", LEAST_POINTS,
                        (long long)*used, (long long)(count - *used));
     if (log(most) - log(least) <= 0.0)
         return es_fail(err, ES_E_RANGE, "fit.equal", "give different values of n",

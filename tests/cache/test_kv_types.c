@@ -623,10 +623,27 @@ static void bits_count_scales(void **state)
     }
 }
 
+/* The names that help lists are those of the rows, and grouped ones share scales over places. */
+static void help_lists_the_rows(void **state)
+{
+    char all[256] = "", plain[256] = "", grouped[256] = "";
+    (void)state;
+    for (int64_t i = 0; es_kv_type_at(i); i++) {
+        const es_kv_type *type = es_kv_type_at(i);
+        char *list = type->round_keys ? grouped : plain;
+        snprintf(all + strlen(all), sizeof all - strlen(all), ", %s", type->name);
+        snprintf(list + strlen(list), sizeof plain - strlen(list), ", %s", type->name);
+    }
+    assert_string_equal(ES_KV_LIST, all);
+    assert_string_equal(ES_KV_PLAIN_LIST, plain);
+    assert_string_equal(ES_KV_GROUPED_LIST, grouped);
+}
+
 TEST_FILE(kv_types)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rows_of_every_type_are_the_golden_ones),
                                        cmocka_unit_test(every_type_has_golden_rows),
+                                       cmocka_unit_test(help_lists_the_rows),
                                        cmocka_unit_test(f16_and_bf16_are_those_of_base),
                                        cmocka_unit_test(fp8_is_the_nearest_of_its_127_magnitudes),
                                        cmocka_unit_test(ggml_types_are_those_of_plain_code),

@@ -15,6 +15,7 @@ get_json answer rows.6.predicted_rms | awk '{ print ($1 - sqrt(3 * exp(1))) ^ 2 
 get_json answer rows.8.scaled rows.8.predicted | awk '{ v[NR] = $1 } END { r = v[1] / v[2]; print (r > 0.6 && r < 1.4) ? "near" : r }'
 esscher ball --law sphere --dim 3 --radii 1,4 --n 100,200 --replicates 3 --json --quiet >answer
 get_json answer rows.0.predicted rows.0.predicted_line growth.0.reason growth.0.slope_sharp
+esscher ball --n 500 --radii .5,1 --replicates 2 --quiet | head -1
 make_npy A.npy f64 3x3 normal 1 && make_npy V.npy f32 2x3 normal 2 && make_npy W.npy f32 2x3 normal 3
 esscher ball --A A.npy --Wv V.npy --n 100 --radii 0.5 --replicates 2 --json --quiet >answer && get_json answer dim
 esscher ball --Wq W.npy --Wk V.npy --n 100 --radii 0.5 --replicates 1 --csv --quiet | wc -l

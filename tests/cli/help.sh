@@ -22,6 +22,18 @@ esscher help --list | cut -f 2 | uniq
 esscher --version
 esscher help help
 COLUMNS=100 esscher measure -h
+# `encode` names the eviction policies of each mode that other commands list from the registry.
+all=$(COLUMNS=100 esscher help loss | tr -s ' \n' '  ')
+own=$(COLUMNS=100 esscher help encode | sed -n '/--policy NAME/,/--keys K/p')
+prompt=$(echo "$all" | sed 's/.*prompt: at its end (\([^)]*\)).*/\1/; s/,//g')
+decode=$(echo "$all" | sed 's/.*decode: after each token (\([^)]*\)).*/\1/; s/,//g')
+for name in $prompt; do
+    echo "$own" | grep -qw "$name" || echo "help encode does not name $name"
+done
+for name in $decode; do
+    echo "$own" | sed 's/.*(decode://' | grep -qw "$name" || echo "help encode: decode lacks $name"
+done
+echo "encode names $(echo $prompt | wc -w) policies, $(echo $decode | wc -w) of decode mode"
 # Common options are explained once.
 esscher help options
 esscher help converge | grep -c -e '--threads N' -e '--max-memory SIZE'

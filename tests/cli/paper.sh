@@ -45,6 +45,8 @@ esscher paper tsc-gaussian --dry-run --nn 3 >/dev/null
 echo "rc=$?"
 esscher paper tsc-gausian
 echo "rc=$?"
+esscher paper foo
+echo "rc=$?"
 esscher paper --quick
 echo "rc=$?"
 esscher paper --quick tsc-gaussian

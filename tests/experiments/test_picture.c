@@ -210,8 +210,6 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_string_equal(err.rule, "picture.queries");
     spec = head_of_model(0, 0);
     assert_int_equal(es_picture_outputs(&spec, 0, y, &err), ES_E_RANGE);
-    spec.pool = NULL;
-    assert_int_equal(es_picture_limit(&spec, y, y, &err), ES_E_ARGUMENT);
 }
 
 /* ---- the study ---- */

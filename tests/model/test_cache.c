@@ -395,6 +395,27 @@ static void policies_as_text(void **state)
     assert_ptr_equal(es_eviction_find("streamingllm"), es_eviction_find("stream"));
 }
 
+/* Appends a name to a list for help. */
+static void append(char *list, size_t size, const char *name)
+{
+    const size_t used = strlen(list);
+    snprintf(list + used, size - used, "%s%s", used ? ", " : "", name);
+}
+
+/* The names that help lists are those of the rows, and those of decode mode have one. */
+static void help_lists_the_rows(void **state)
+{
+    char all[512] = "", decode[512] = "";
+    (void)state;
+    for (int64_t i = 0; es_eviction_at(i); i++) {
+        append(all, sizeof all, es_eviction_name(es_eviction_at(i)));
+        if (es_eviction_decodes(es_eviction_at(i)))
+            append(decode, sizeof decode, es_eviction_name(es_eviction_at(i)));
+    }
+    assert_string_equal(ES_EVICTION_LIST, all);
+    assert_string_equal(ES_EVICTION_DECODE_LIST, decode);
+}
+
 /* PyramidKV's numbers: by hand for 8 layers, 64 keys, beta 20, window 8, a prompt of 512: low 3.2
  * is below the window, so that all layers keep 64; with beta 4: 112 to 16 in steps of 96/7. */
 static void pyramid_by_hand(void **state)
@@ -444,6 +465,7 @@ TEST_FILE(cache)
         cmocka_unit_test(refusals),
         cmocka_unit_test_setup_teardown(numbers_out_of_range, make_folder, remove_folder),
         cmocka_unit_test(policies_as_text),
+        cmocka_unit_test(help_lists_the_rows),
         cmocka_unit_test(pyramid_by_hand),
         cmocka_unit_test(the_page_lists_everything),
     };

@@ -132,6 +132,20 @@ static void literature_names_are_aliases(void **state)
     }
 }
 
+/* The names that help lists are those of the rows. */
+static void help_lists_the_rows(void **state)
+{
+    (void)state;
+    char list[512] = "";
+    for (int64_t i = 0; es_policy_at(i); i++) {
+        const char *alias = es_policy_alias(es_policy_at(i));
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, alias ? "%s%s (%s)" : "%s%s", i ? ", " : "",
+                 es_policy_name(es_policy_at(i)), alias);
+    }
+    assert_string_equal(ES_POLICY_LIST, list);
+}
+
 static void every_policy_has_a_name_and_is_found_by_it(void **state)
 {
     (void)state;
@@ -824,6 +838,7 @@ static int free_choice(void **state)
 TEST_FILE(policy)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(help_lists_the_rows),
         cmocka_unit_test(every_policy_has_a_name_and_is_found_by_it),
         cmocka_unit_test(literature_names_are_aliases),
         cmocka_unit_test(windows_and_sinks),

@@ -298,7 +298,7 @@ static es_status sum_up_size(const summary_ctx *m, int64_t p, es_error *err)
 
 /* ---- findings ---- */
 
-/* Reports the rate at the largest ball that has one. */
+/* Reports the rate at the largest ball that has one, or why the smallest has none. */
 static void report_rate(es_answer *a, const es_table *fits)
 {
     const ball_fit *fit = es_rows(fits, ball_fit);
@@ -317,6 +317,9 @@ static void report_rate(es_answer *a, const es_table *fits)
                               (long long)es_table_rows(fits), (long long)with_rate);
         return;
     }
+    if (es_table_rows(fits))
+        es_answer_add_finding(a, "No ball has a rate: %s (at |x| <= %.3g).", fit[0].reason,
+                              fit[0].radius);
 }
 
 /* Reports the growth in R^2 at the largest n. */

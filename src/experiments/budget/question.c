@@ -62,9 +62,8 @@ static const es_param params[] = {
                      "stream,h2o,tova:scope=kv; ideal: stream,heavy,observe,random,top"},
     {"kv-type", 0, ES_PARAM_TEXTS, "LIST",
      "number types to choose from, separated by commas or blanks, for keys and values of each "
-     "head: f32, "
-     "f16, bf16, fp8, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl, with +hadamard; kivi4 and kivi2 with "
-     "--evict none",
+     "head: f32" ES_KV_PLAIN_LIST ", also with +hadamard; with --evict none" ES_KV_GROUPED_LIST
+     ", too",
      FIELD(kv_types), .several = true, .default_note = "f16,q8_0,q4_0"},
     {"granularity", 0, ES_PARAM_CHOICE, "UNIT",
      "what has a setting of its own: each key-value head, each layer, or the model",

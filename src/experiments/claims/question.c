@@ -231,7 +231,7 @@ static es_status find_claim(const char *id, int64_t *index, es_error *err)
     const char *nearest = es_nearest(id, names, count);
     if (nearest)
         snprintf(hint, sizeof hint, "did you mean %s?", nearest);
-    return es_refuse(err, "claims.id", hint, "there is no claim %s", id);
+    return es_refuse(err, "claims.id", hint, "unknown claim \"%s\"", id);
 }
 
 /* Finds which claims are checked, and adds their stage. */

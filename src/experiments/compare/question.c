@@ -141,8 +141,7 @@ static es_status open_study(es_job *job, es_error *err)
     compare_state *s = job->state;
     if (p->runs.count != 2)
         return es_refuse(err, "compare.runs", "esscher compare A.run B.run",
-                         "two run files are compared, and %lld are named",
-                         (long long)p->runs.count);
+                         "compare takes two run files; %lld given", (long long)p->runs.count);
     for (int i = 0; i < 2; i++) {
         if (job->out && es_file_same(job->out, p->runs.at[i]))
             return es_fail_file(err, ES_E_ARGUMENT, job->out, -1, "compare.out",

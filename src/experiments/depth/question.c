@@ -79,10 +79,11 @@ static es_status refuse_others(const es_job *job, es_error *err)
     const bool synthetic = ((const depth_params *)job->params)->synthetic;
     for (const char *const *other = synthetic ? models : stacks; *other; other++)
         if (es_params_given(job->given, *other))
-            return es_refuse(err, "depth.options", "leave one of them out",
-                             synthetic ? "--%s is for a model, not for --synthetic"
-                                       : "--%s is for --synthetic",
-                             *other);
+            return es_refuse(
+                err, "depth.options",
+                synthetic ? "leave one of them out" : "leave the option out, or add --synthetic",
+                synthetic ? "--%s is for a model, not for --synthetic" : "--%s is for --synthetic",
+                *other);
     return ES_OK;
 }
 

@@ -40,11 +40,10 @@ typedef struct es_cache_params {
 /* clang-format off */
 #define ES_CACHE_PARAMS(type, cache)                                                               \
     {"evict", 0, ES_PARAM_CHOICE, "MODE",                                                          \
-     "when the cache drops keys: prompt, decode or ideal. prompt: for good, at the end of a "       \
-     "prompt (--policy stream, snapkv, observed, h2o, tova, knorm, keydiff, expected, random, "     \
-     "oracle); decode: one key after each token (stream, h2o, tova); ideal: never, each query "     \
-     "chooses from all keys, which saves no memory. Options of a policy follow its name: --policy " \
-     "snapkv:window=16:sinks=4,h2o",                                                               \
+     "when a policy drops keys; prompt: at its end (" ES_EVICTION_LIST "); decode: after each "    \
+     "token (" ES_EVICTION_DECODE_LIST "); ideal: never. Dropped keys never return. With ideal "   \
+     "each query chooses from all keys, which saves no memory. Options of a policy follow its "    \
+     "name: --policy snapkv:window=16:sinks=4,h2o",                                                \
      .field = offsetof(type, cache.evict), .choices = es_cache_modes,                              \
      .default_note = "ideal"},                                                                     \
     {"prompt", 0, ES_PARAM_COUNTS, "P",                                                            \
@@ -56,9 +55,8 @@ typedef struct es_cache_params {
      "of a block in decode mode",                                                                  \
      .field = offsetof(type, cache.ratio), .min = 1e-9, .max = 1.0, .increasing = true},           \
     {"kv-type", 0, ES_PARAM_TEXTS, "K[,V]",                                                        \
-     "number types of cached keys and values: q8_0, or q4_0,q8_0; f32, f16, bf16, fp8, q8_0, "     \
-     "q5_1, q5_0, q4_1, q4_0, iq4_nl, kivi4 or kivi2, one for both or K,V; q4_0+hadamard rotates " \
-     "rows first. Several settings: --kv-type q8_0 q4_0,q8_0",                                     \
+     "number types of cached keys and values: q8_0, or q4_0,q8_0; f32" ES_KV_LIST ", one for "     \
+     "both or K,V; q4_0+hadamard rotates rows first. Several settings: --kv-type q8_0 q4_0,q8_0",  \
      .field = offsetof(type, cache.kv_types), .several = true}
 /* clang-format on */
 

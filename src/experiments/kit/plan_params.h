@@ -17,8 +17,7 @@
 /* clang-format off */
 #define ES_PLAN_PARAM(type, plan)                                                                  \
     {"plan", 0, ES_PARAM_FILE, "P.json",                                                           \
-     "instead of --policy and --keys: a plan, which says for every head what it keeps; "           \
-     "`esscher budget` makes them",                                                                \
+     "instead of --policy and --keys: a plan of what each head keeps; `esscher budget` makes them",\
      .field = offsetof(type, plan)}
 /* clang-format on */
 

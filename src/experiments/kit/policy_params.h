@@ -15,6 +15,7 @@
 #include <esscher/policy.h>
 
 #include "driver/job.h"
+#include "policy/policy.h"
 
 /* The options that describe policies. */
 typedef struct es_policy_params {
@@ -47,10 +48,8 @@ extern const char *const es_policy_corrections[]; /* "none", "inverse" */
  * before es_policies_make(). */
 #define ES_POLICY_LIST_PARAMS(type, policy, standard_names, standard_keys)                         \
     {"policy", 0, ES_PARAM_TEXT, "LIST",                                                           \
-     "policies, separated by commas: full, random, retention, window, stream "                     \
-     "(streamingllm), bigbird, longformer, top, top-random, heavy (h2o), observe (snapkv), "       \
-     "strided, local, linformer, limit; NAME+inverse and NAME+none set --correction for one "      \
-     "policy, NAME+with draws with replacement",                                                   \
+     "policies of --evict ideal: " ES_POLICY_LIST "; separated by commas. NAME+inverse and "       \
+     "NAME+none set --correction for one policy, NAME+with draws with replacement",                \
      .field = offsetof(type, policy.names), .default_value = standard_names},                           \
     {"keys", 0, ES_PARAM_COUNTS, "GRID", "total number of keys that each query keeps",             \
      .field = offsetof(type, policy.keys), .min = 1, .max = 1e12, .unit = "keys",                  \

@@ -127,8 +127,8 @@ es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_pr
 
 es_status es_probe_check_question(const es_probe_spec *spec, int64_t tokens, es_error *err)
 {
-    if (!spec || !spec->model || !spec->sizes || spec->n_sizes < 1)
-        return es_fail(err, ES_E_ARGUMENT, "probe.null", "", "model or sizes are missing");
+    if (spec->n_sizes < 1)
+        return es_fail(err, ES_E_RANGE, "probe.sizes", "give one size at least", "no sizes");
     if (es_model_config_of(spec->model)->head_norms)
         return es_fail(
             err, ES_E_UNSUPPORTED, "probe.norms",

@@ -74,9 +74,8 @@ static inline es_mem_limit *es_probe_budget(const es_probe_spec *spec)
 int64_t es_probe_strip(int64_t tokens);
 
 /*! es_probe_check() : checks a spec and its pool. es_probe_check_question() : the same for any pool
- *  of `tokens`. @return : ES_OK; ES_E_ARGUMENT (probe.null); ES_E_UNSUPPORTED (probe.norms,
- *  probe.cap, probe.sinks); ES_E_RANGE (probe.layer, probe.sizes, probe.queries); ES_E_SHAPE
- * (probe.pool). */
+ *  of `tokens`. @return : ES_OK; ES_E_UNSUPPORTED (probe.norms, probe.cap, probe.sinks);
+ *  ES_E_RANGE (probe.layer, probe.sizes, probe.queries); ES_E_SHAPE (probe.pool). */
 es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err);
 es_status es_probe_check_question(const es_probe_spec *spec, int64_t tokens, es_error *err);
 

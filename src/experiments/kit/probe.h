@@ -45,8 +45,8 @@ int64_t es_probe_numbers(const es_probe_spec *spec);
 /*! es_probe_measure() : moments of the layer's inputs, attention of the queries over the whole pool
  *  and over its halves, into numbers (es_probe_numbers()). O(tokens hidden (hidden + queries))
  *  time; memory O((queries + hidden) hidden), whatever the pool's size.
- *  @return : ES_OK; ES_E_SHAPE (probe.pool) if the pool is not of this model; ES_E_ARGUMENT
- *  (probe.null); ES_E_UNSUPPORTED (probe.norms) of a model whose heads norm queries and keys;
+ *  @return : ES_OK; ES_E_SHAPE (probe.pool) if the pool is not of this model;
+ *  ES_E_UNSUPPORTED (probe.norms) of a model whose heads norm queries and keys;
  *  ES_E_RANGE (probe.layer, probe.sizes, probe.queries); ES_E_IO, ES_E_LIMIT,
  *  ES_E_MEMORY, ES_E_INTERRUPTED. */
 es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers,
@@ -113,7 +113,7 @@ typedef struct es_probe_cost {
 } es_probe_cost;
 
 /*! es_probe_cost_of() : for a pool of `tokens`, which need not exist: spec->pool is not read.
- *  @return : ES_OK; ES_E_ARGUMENT (probe.null); ES_E_RANGE. */
+ *  @return : ES_OK; ES_E_UNSUPPORTED, ES_E_RANGE. */
 es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_cost *out,
                            es_error *err);
 

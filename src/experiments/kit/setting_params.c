@@ -164,7 +164,7 @@ es_status es_law_cov(es_job *job, const es_law_params *p, es_matrix *out, es_err
 {
     int64_t d = p->dim;
     if (!p->cov && !d)
-        return refuse("give --cov S.npy, or --dim D [--rho R]", "no covariance", err);
+        return refuse("give --cov S.npy, or --dim D [--rho R]", "missing --cov or --dim", err);
     if (p->cov && p->rho != 1.0)
         return refuse("choose one", "--cov and --rho at once", err);
     if (d == 0)

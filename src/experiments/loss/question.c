@@ -19,8 +19,9 @@
 #define FIELD(member) .field = offsetof(loss_params, member)
 static const es_param params[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "a causal model: folder of a checkpoint (config.json, model.safetensors, tokenizer.json), or "
-     "org/name in the cache of the Hugging Face hub",
+     "a causal model: folder of a checkpoint, or org/name in the cache of the Hugging Face hub; "
+     "the "
+     "folder has config.json, model.safetensors and tokenizer.json",
      FIELD(model)},
     {"text", 0, ES_PARAM_FILES, "FILE", "text to predict, UTF-8; each file begins a new block",
      FIELD(texts), .several = true},

@@ -184,7 +184,7 @@ es_status loss_read_text(es_job *job, es_error *err)
     const loss_state *s = job->state;
     const int64_t length = p->block ? p->block : s->config->positions;
     if (length > s->config->positions && !p->rope)
-        return es_refuse(err, "loss.block", "leave --block out; --rope none runs longer blocks",
+        return es_refuse(err, "loss.block", "leave --block out; --rope none allows longer blocks",
                          "blocks of %lld ids; the model has %lld positions", (long long)length,
                          (long long)s->config->positions);
     ES_TRY(p->ids ? read_ids(job, length, err) : read_texts(job, length, err));

@@ -2,7 +2,9 @@
 /* oracle.h : finds which kind of attention an output array is; for measure --compare.
  *
  *     measure/oracle_bound.c       the error that a kernel of a format may have (THEORY 17)
- *     measure/oracle_rows.c        rows of attention with something changed, in plain f64 loops
+ *     measure/oracle_row.c         one row of attention with something changed, in plain f64 loops
+ *     measure/oracle_lost.c        rows that are lost or changed at random
+ *     measure/oracle_rows.c        which rows are compared, over all heads and all widths
  *     measure/oracle_fit.c         what is changed by an unknown amount: a scale, a width, an order
  *     measure/oracle_kernels.c     what is changed by one number of a few: tiles, offsets, heads
  *     measure/oracle_hypotheses.c  what can be changed, one description each

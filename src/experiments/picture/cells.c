@@ -287,11 +287,8 @@ static es_status check_model(const es_picture_spec *spec, es_error *err)
 }
 
 /* Checks a spec. */
-static es_status check(const es_picture_spec *spec, int64_t n, const void *out, es_error *err)
+static es_status check(const es_picture_spec *spec, int64_t n, es_error *err)
 {
-    if (!spec || !out || (spec->law ? !spec->head : !spec->model || !spec->pool))
-        return es_fail(err, ES_E_ARGUMENT, "picture.null", "",
-                       "a law with its head, or a model with its pool, is missing");
     ES_TRY(es_check_range(n, spec->law ? 1 : 2, INT64_C(1) << 40, "picture.sizes", err));
     if (!spec->law)
         return check_model(spec, err);
@@ -302,13 +299,13 @@ static es_status check(const es_picture_spec *spec, int64_t n, const void *out, 
 
 es_status es_picture_outputs(const es_picture_spec *spec, int64_t n, double *out, es_error *err)
 {
-    ES_TRY(check(spec, n, out, err));
+    ES_TRY(check(spec, n, err));
     return spec->law ? law_outputs(spec, n, out, err) : pool_outputs(spec, n, out, NULL, err);
 }
 
 es_status es_picture_limit(const es_picture_spec *spec, double *out, double *error, es_error *err)
 {
-    ES_TRY(check(spec, 2, out, err));
+    ES_TRY(check(spec, 2, err));
     return spec->law ? law_limit(spec, out, error, err) : pool_outputs(spec, 0, out, error, err);
 }
 

@@ -48,9 +48,8 @@ int64_t es_picture_channels(const es_picture_spec *spec);
 
 /*! es_picture_outputs() : outputs over the first n >= 1 tokens, out (queries, channels). O(n
  *  (queries + width) width) time. Progress counts tokens.
- *  @return : ES_OK; ES_E_ARGUMENT (picture.null); ES_E_RANGE (picture.queries, picture.sizes,
- *  picture.head, probe.layer); ES_E_SHAPE (probe.pool); as es_tokens_fill(), es_pool_gather() and
- *  es_attend(). */
+ *  @return : ES_OK; ES_E_RANGE (picture.queries, picture.sizes, picture.head, probe.layer);
+ *  ES_E_SHAPE (probe.pool); as es_tokens_fill(), es_pool_gather() and es_attend(). */
 es_status es_picture_outputs(const es_picture_spec *spec, int64_t n, double *out, es_error *err);
 
 /*! es_picture_limit() : the limit's outputs, out (queries, channels), and error (queries): a bound

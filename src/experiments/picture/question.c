@@ -111,12 +111,13 @@ static es_status open_model(es_job *job, picture_params *p, picture_state *s, es
     p->pool.streams = true;
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
     if (s->pools.n_domains > 1)
-        return es_refuse(err, "picture.domain", "one --domain, --text, or a mixture with --mix",
-                         "a picture of %lld domains at once", (long long)s->pools.n_domains);
+        return es_refuse(err, "picture.domain",
+                         "give one --domain or --text, or a mixture with --mix",
+                         "picture takes one domain; %lld given", (long long)s->pools.n_domains);
     const es_model_config *c = s->pools.config;
     if (p->which && es_number_whole(p->which, &number))
-        return es_refuse(err, "picture.head", "its number, from 0", "--head %s of a model",
-                         p->which);
+        return es_refuse(err, "picture.head", "give the number of a head, from 0",
+                         "--head %s: heads of a model have numbers", p->which);
     if (number < 0 || number >= c->heads || p->layer >= c->layers)
         return es_refuse(err, "picture.head", "layers and heads count from 0",
                          "layer %lld, head %lld of a model with %lld layers of %lld heads",

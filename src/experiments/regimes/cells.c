@@ -180,8 +180,6 @@ static es_status draw_all(sample_job *j, es_mem_limit *budget, es_error *err)
 es_status es_regimes_sample(const es_regimes_opts *opts, int64_t n, double beta,
                             es_regimes_draw *draws, es_error *err)
 {
-    if (!opts || !draws || (!opts->keys && !opts->points))
-        return es_fail(err, ES_E_ARGUMENT, "regimes.null", "", "opts, draws or the keys are NULL");
     sample_job j = {.o = complete(opts), .draws = draws};
     ES_TRY(check(&j.o, n, beta, err));
     es_mem_limit *budget = opts->exec ? opts->exec->budget : NULL;

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "base/view.h"
+#include "experiments/kit/cell_kit.h"
 #include "random/experiment.h"
 #include "random/random.h"
 #include "stats/special.h"
@@ -545,8 +546,7 @@ static es_status draw_unit(void *user, int64_t unit, int thread, es_error *err)
 es_status es_critical_sample(uint64_t seed, double alpha, double scaled, int64_t replicates,
                              const es_exec *exec, es_regimes_draw *draws, es_error *err)
 {
-    if (!draws || replicates < 1)
-        return es_fail(err, ES_E_ARGUMENT, "regimes.null", "", "there are no draws");
+    ES_TRY(es_check_range(replicates, 1, 10000000, "regimes.replicates", err));
     if (!(alpha >= 0.0625 && alpha <= 4096.0 && scaled >= 1e-12 && scaled <= 1e12 &&
           es_critical_mean(alpha, scaled) <= 1e15))
         return es_fail(err, ES_E_RANGE, "weights.scaled",

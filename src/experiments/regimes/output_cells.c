@@ -67,11 +67,12 @@ static void sum_up(outputs *o, double n, const double *directions, es_output_row
     out->trace = average(o);
 }
 
-/* Fails for a missing law of keys, a V of another dimension, or too few replicates. */
+/* Fails for keys that are points, a V of another dimension, or too few replicates. */
 static es_status check(const es_regimes_opts *opts, const es_view *V, es_error *err)
 {
-    if (!opts || !opts->keys || opts->points)
-        return es_fail(err, ES_E_ARGUMENT, "regimes.null", "a law of keys", "no law of keys");
+    if (opts->points)
+        return es_fail(err, ES_E_ARGUMENT, "regimes.points", "give a law of keys",
+                       "keys are points, not a law");
     ES_TRY(es_keys_check(opts->keys, err));
     if (V && V->cols != opts->keys->dim)
         return es_fail(err, ES_E_SHAPE, "regimes.values", "V is (dv, dim)",

@@ -200,8 +200,8 @@ static void begin_phase(tails_job *job, double flops)
 /* Checks that there is either a pool of this model or tokens, and that the layer exists. */
 static es_status check(const es_tails_spec *spec, int64_t layer, es_error *err)
 {
-    if (!spec || !spec->model != !spec->pool || !spec->pool == !spec->tokens)
-        return es_fail(err, ES_E_ARGUMENT, "tails.null", "",
+    if (!spec->model != !spec->pool || !spec->pool == !spec->tokens)
+        return es_fail(err, ES_E_ARGUMENT, "tails.source", "",
                        "give a model with its pool, or tokens");
     if (spec->tokens)
         ES_TRY(es_view_check(spec->tokens, "tokens", err));
