@@ -99,7 +99,7 @@ static const es_param params[] = {
      "write statistics of every query, as .csv with a header or as .npy. The .npy file has shape "
      "(..., m, 5 + k), with columns lse, entropy, top weight, top index (-1: the sink), sum of "
      "squares, top-k masses, and 6 more with --error-bar: the bar, that of independent keys, "
-     "design effect, relative bar, t, error_bar_told (1: "
+     "design effect, relative bar, t, error_bar_valid (1: "
      "this context determines the bar; 0: it does not)",
      FIELD(per_query)},
     {"compare", 0, ES_PARAM_FILE, "FILE",
