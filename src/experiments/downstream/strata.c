@@ -26,7 +26,8 @@ typedef struct stratum_row {
 static const es_column columns[] = {
     DOWNSTREAM_ASKED_COLUMNS(stratum_row),
     ES_COL(stratum_row, stratum, ES_FORMAT_TEXT, "stratum", "",
-           "the thinned heads: the third with the smallest horizons (fast), the middle third, the "
+           "heads in which keys are dropped: the third with the smallest horizons (fast), the "
+           "middle third, the "
            "third with the largest (slow)"),
     ES_COL(stratum_row, heads, ES_FORMAT_COUNT, "heads", ""),
     ES_COL(stratum_row, horizon_low, ES_FORMAT_SHORT, "horizon from", "",
@@ -41,7 +42,7 @@ static const es_column columns[] = {
 static const es_table_spec strata_table = {
     "strata", columns,
     ES_VIEW(
-        "A third of the heads thinned, by horizon",
+        "Keys dropped in one third of the heads, by horizon",
         "policy keep keys_asked stratum horizon_low horizon_high accuracy lost lost_p agreement "
         "kl cosine recall excess excess_p"),
     ES_ROW(stratum_row), .keys = "policy keep keys_asked stratum"};
