@@ -86,8 +86,8 @@ static const es_param params[] = {
      FIELD(top_k), .min = 1, .max = 65536, .increasing = true},
     {"error-bar", 0, ES_PARAM_WHOLE, "B",
      "error bars: how far outputs are from those of infinitely many such keys, from how "
-     "much blocks of B consecutive keys differ in this one context. A power of two, long against "
-     "what neighbouring keys share",
+     "much blocks of B consecutive keys differ in this one context. B is a power of two, longer "
+     "than the distance over which keys are similar",
      FIELD(block), .min = 1, .max = ES_ATTEND_BLOCK, .default_note = "none", .unit = "keys"},
     {"moments", 0, ES_PARAM_FLAG, NULL, "mean and covariance of the outputs in full, in the JSON",
      FIELD(moments)},
