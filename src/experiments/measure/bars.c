@@ -133,10 +133,9 @@ static const es_column columns[] = {
     {0}};
 static const es_table_spec bars_table = {
     "error_bars", columns,
-    ES_VIEW(
-        "Error bars of outputs, from this one context", NULL,
-        "Heuristic, to first order: right if blocks are longer than the distance over which "
-        "keys are similar.\n  Bars that grow with longer blocks say that blocks are too short."),
+    ES_VIEW("Error bars of outputs, from this one context", NULL,
+            "Heuristic, to first order: right if blocks are longer than the distance over which "
+            "keys are similar.\nBars that grow with longer blocks say that blocks are too short."),
     ES_ROW(bar_row), .keys = "head scale n"};
 
 /* Reports the error of the median head with a valid bar, at the first scale and the longest prefix.
