@@ -23,25 +23,25 @@
  */
 
 /* Orders k = 1 .. ORDERS; of each the coefficient of g along e, h_k, and across, h_{k-1}. */
-enum { ORDERS = 16, LETTERS = 2 * ORDERS };
+enum { ORDERS = 16, TERMS = 2 * ORDERS };
 
-/* E_q int phi^{n-2} a b dl for letters a and b; letter 2(k-1) is along, 2(k-1)+1 across. */
+/* E_q int phi^{n-2} a b dl for terms a and b; term 2(k-1) is along, 2(k-1)+1 across. */
 typedef struct two_tokens {
-    double at[LETTERS][LETTERS];
+    double at[TERMS][TERMS];
 } two_tokens;
 
 #define T_WIDEST 8.5   /* t is a standard normal */
 #define T_SPACE  0.125 /* h_16 has waves of length 1.6 */
 enum { POINTS = 137 }; /* from -T_WIDEST to T_WIDEST */
 
-/* h_k(t), k <= ORDERS, times the normal density, at every t, as letters of a token: t h_k
+/* h_k(t), k <= ORDERS, times the normal density, at every t, as terms of a token: t h_k
  * along, h_{k-1} across. */
-typedef struct alphabet {
-    double at[POINTS][LETTERS];
-} alphabet;
+typedef struct term_table {
+    double at[POINTS][TERMS];
+} term_table;
 
 /* Tabulates normalised Hermite functions by their recursion; rows are integration points. */
-static void fill_alphabet(alphabet *x)
+static void fill_term_table(term_table *x)
 {
     for (int i = 0; i < POINTS; i++) {
         const double t = -T_WIDEST + T_SPACE * i;
@@ -57,16 +57,16 @@ static void fill_alphabet(alphabet *x)
 }
 
 /* Hermite coefficients of g at one l. */
-static void letters_at(const alphabet *x, double q, double l, double *row)
+static void terms_at(const term_table *x, double q, double l, double *row)
 {
-    for (int a = 0; a < LETTERS; a++)
+    for (int a = 0; a < TERMS; a++)
         row[a] = 0.0;
     for (int i = 0; i < POINTS; i++) {
         const double score = q * (-T_WIDEST + T_SPACE * i) - l;
         if (score < -40.0 || score > 4.5) /* s e^-s is nothing */
             continue;
         const double kernel = exp(score - exp(score));
-        for (int a = 0; a < LETTERS; a++)
+        for (int a = 0; a < TERMS; a++)
             row[a] += kernel * x->at[i][a];
     }
 }
@@ -79,8 +79,8 @@ static es_status add_second(double n, double q, double r, double factor, es_mem_
     const double others = n - (isnan(r) ? 2.0 : 3.0);
     const es_scores_grid grid = {.extra_most = q * (isnan(r) ? T_WIDEST : fmax(r, T_WIDEST))};
     es_scores s;
-    alphabet x;
-    fill_alphabet(&x);
+    term_table x;
+    fill_term_table(&x);
     ES_TRY(es_scores_make(fmax(others, 1.0), q, &grid, budget, &s, err));
     for (int64_t j = 0; j < s.count; j++) {
         const double l = s.top - (double)j * s.step;
@@ -89,10 +89,10 @@ static es_status add_second(double n, double q, double r, double factor, es_mem_
             density *= exp(-exp(q * r - l));
         if (density < 1e-300)
             continue;
-        double row[LETTERS];
-        letters_at(&x, q, l, row);
-        for (int a = 0; a < LETTERS; a++)
-            for (int b = 0; b < LETTERS; b++)
+        double row[TERMS];
+        terms_at(&x, q, l, row);
+        for (int a = 0; a < TERMS; a++)
+            for (int b = 0; b < TERMS; b++)
                 out->at[a][b] += density * row[a] * row[b];
     }
     es_scores_free(&s);

@@ -41,7 +41,7 @@ esscher collapse --n 60 --dim 60 --times 1 --replicates 0 --json --quiet >d.json
     awk '{ printf "%.3f\n", $1 }'
 esscher collapse --n 60 --dim 59 --times 1 --replicates 0 --json --quiet >d.json && get_json d.json rows.0.gradient_exact
 # fewer than 10 tokens share the weight from 1/n on: nothing is said of where they merge
-esscher collapse --n 4,10 --rho 0.5 --replicates 0 --quiet | grep '^n ='
+esscher collapse --n 4,10 --rho 0.5 --replicates 0 --quiet | grep '^At n ='
 # The window from p = 0.1 to 0.9 is 2 ln 9/ln n of gamma_c wide; the random model agrees but for kappa ln n/d, 1 %, twice.
 esscher collapse --n 1000 --rho 0.5 --times 0.9,1.1 --dim 1024 --query-count 16 --replicates 4 --realised-rho --json --quiet >w.json
 get_json w.json thresholds.0.window | cut -c1-6

@@ -513,7 +513,8 @@ static void at_another_context_full_heads_stay_full(void **state)
         }
         assert_between(full, 0.0, L * HEADS);
         assert_near(es_table_get(es_answer_find(a, "verified"), 0, "keys"), mean, 1e-9 * mean);
-        snprintf(words, sizeof words, "made for 64, keeps %g of %g keys", kept, L * 2 * n);
+        snprintf(words, sizeof words, "made for 64, keeps %.3g %% of the keys",
+                 100.0 * kept / (L * 2 * n));
         assert_non_null(finding_with(a, words));
         assert_non_null(finding_with(a, "is predicted to change by"));
         assert_null(finding_with(a, "was predicted"));

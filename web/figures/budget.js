@@ -400,7 +400,7 @@ function states(rows) {
     rows,
     table: "layers",
     title: "Error of the hidden state after each layer",
-    caption: "With all layers thinned, over its spread.",
+    caption: "With keys dropped in all layers, over its spread.",
     x: { key: "layer", title: "layer", whole: true },
     y: { title: "error over spread", zero: true },
     name: () => "the plan",

@@ -90,7 +90,7 @@ function strata(rows, key, name) {
       "Fast: the third of the heads with the smallest horizons; slow: the largest. Points with two standard errors " +
       "over texts.",
     table: "strata",
-    x: { title: "heads that are thinned", names },
+    x: { title: "heads in which keys are dropped", names },
     y: { title, log: true },
     series: groups.map(([series], i) => ({ name: series, colour: i })),
     layers: [
@@ -158,7 +158,7 @@ function oneByOne(heads, key, name) {
   const { value, title } = costOf(key);
   return {
     title: `What one head at ${name} costs, against its horizon`,
-    caption: "Each point is a head, thinned alone.",
+    caption: "Each point is a head; keys are dropped in it alone.",
     table: "heads",
     x: { title: "horizon of the head", log: true },
     y: { title, log: true },
@@ -205,7 +205,7 @@ export function downstream({ tables: { rows, strata: thirds, text_strata: texts,
       title: "Divergence against the keys that are kept",
       y: "KL from the full model, nats",
       log: true,
-      caption: "Of the distribution over labels, the full model’s from the thinned one’s.",
+      caption: "Of the distribution over labels, the full model’s from that of the model with fewer keys.",
     }),
     ...against(rows, {
       key: "recall",

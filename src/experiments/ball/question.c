@@ -140,8 +140,10 @@ const es_study es_study_ball = {
     .about =
         "Draws tokens from a law and searches the ball |x| <= R for the query at which attention "
         "over the first n tokens is farthest from its limit, for every n and R. The papers bound "
-        "that distance by C(R)/sqrt(n), with C(R) growing like exp(R^2 H1^2), H1 = |S^1/2 A| "
-        "[cited]. The tables compare it with the constant that follows from the law [proved] and "
+        "that distance by C(R)/sqrt(n). Let H1 = |S^1/2 A|, with S the covariance of the tokens "
+        "and "
+        "A the score matrix; then C(R) grows like exp(R^2 H1^2) [cited]. The tables compare it "
+        "with the constant that follows from the law [proved] and "
         "give the rate in n and the growth in R^2. For Gaussian tokens C(R) grows with "
         "half the exponent of that bound, for bounded tokens like a power or not at all.\n\n"
         "If R is too large for n, a sample hardly contains the rare tokens that dominate the "

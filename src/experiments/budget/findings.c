@@ -111,9 +111,9 @@ static void add_other_context(const es_job *job, const budget_context *k, es_ans
     }
     es_answer_add_finding(
         a,
-        "At %s%lld tokens the plan, made for %lld, keeps %.0f of %.0f keys and changes the last "
+        "At %s%lld tokens the plan, made for %lld, keeps %.3g %% of the keys and changes the last "
         "hidden state by %s (%s).",
-        s->verify.tasks.labels ? "up to " : "", (long long)n, (long long)s->n, kept, all,
+        s->verify.tasks.labels ? "up to " : "", (long long)n, (long long)s->n, 100.0 * kept / all,
         say_percent(budget_state_error(job, budget_verify_runs(s, 0), s->config->layers), measured),
         say_text(job));
 }
@@ -225,15 +225,33 @@ static void add_kept(const es_job *job, const budget_context *k, es_answer *a)
     const budget_state *s = job->state;
     const double all = budget_all_keys(s), before = all * s->full.bytes,
                  after = budget_bytes(s, k->plan);
-    char types[4 * ES_SAY_SIZE];
     es_answer_add_finding(
         a,
         "The plan keeps %.3g %% of the keys of a %s of %lld tokens, in %.3g %% of the bytes: %.3g "
-        "MB "
-        "instead of %.3g MB in %s. Of the keys and values kept, %s.",
+        "MB instead of %.3g MB in %s.",
         100.0 * budget_keys(s, k->plan) / all, s->mode == BUDGET_PROMPT ? "prompt" : "context",
         (long long)(s->mode == BUDGET_PROMPT ? s->prompt : s->n), 100.0 * after / before,
-        after / 1e6, before / 1e6, budget_dtypes[p->cache], say_types(s, k, types));
+        after / 1e6, before / 1e6, budget_dtypes[p->cache]);
+}
+
+/* Adds in which number types keys and values are kept. */
+static void add_types(const es_job *job, const budget_context *k, es_answer *a)
+{
+    char types[4 * ES_SAY_SIZE];
+    es_answer_add_finding(a, "Of the keys and values kept, %s.", say_types(job->state, k, types));
+}
+
+/* Adds what the plan does to the loss, whose error is larger than that of KL: other tokens follow
+ * in other texts. */
+static void add_loss(const es_job *job, es_answer *a)
+{
+    const budget_state *s = job->state;
+    char loss[ES_SAY_SIZE];
+    if (!s->n_settings || !budget_predicts_kl(job))
+        return;
+    const es_measured extra = budget_answer_change(job, budget_verify_runs(s, 0), ES_END_LOSS);
+    es_answer_add_finding(a, "The plan changes the loss by %s nats per token.",
+                          es_say_number(extra.value, extra.se, loss));
 }
 
 /* Returns the name of what is predicted of the answer: KL, or the extra loss where distributions do
@@ -254,7 +272,7 @@ static es_measured measured_answer(const es_job *job, int64_t setting)
 static void add_price(const es_job *job, const budget_context *k, es_answer *a)
 {
     const budget_state *s = job->state;
-    char predicted[ES_SAY_SIZE], found[ES_SAY_SIZE], loss[ES_SAY_SIZE];
+    char predicted[ES_SAY_SIZE], found[ES_SAY_SIZE];
     es_say_number(k->forecast.loss, k->forecast_se.loss, predicted);
     if (!s->n_settings) {
         es_answer_add_finding(
@@ -264,16 +282,11 @@ static void add_price(const es_job *job, const budget_context *k, es_answer *a)
             predicted, say_answer(job));
         return;
     }
-    const es_measured m = measured_answer(job, 0),
-                      extra = budget_answer_change(job, budget_verify_runs(s, 0), ES_END_LOSS);
-    es_say_number(m.value, m.se, found);
-    es_answer_add_finding(a,
-                          "It costs %s nats per token after the prompt (%s, %s%s; %s%s). The loss "
-                          "rises by %s nats.",
-                          found, say_answer(job), say_text(job),
+    const es_measured m = measured_answer(job, 0);
+    es_answer_add_finding(a, "It costs %s nats per token after the prompt (%s, %s%s; %s%s).",
+                          es_say_number(m.value, m.se, found), say_answer(job), say_text(job),
                           is_verified(s) ? "" : " of another context", predicted,
-                          is_verified(s) ? " was predicted" : " was predicted for its own",
-                          es_say_number(extra.value, extra.se, loss));
+                          is_verified(s) ? " was predicted" : " was predicted for its own");
 }
 
 /* Adds what the single setting of least predicted error would cost, as in the table of
@@ -324,7 +337,10 @@ es_status budget_add_findings(es_job *job, const budget_context *k, es_answer *a
     }
     add_kept(job, k, a);
     add_price(job, k, a);
-    return add_single(job, k, a, err);
+    ES_TRY(add_single(job, k, a, err));
+    add_types(job, k, a);
+    add_loss(job, a);
+    return ES_OK;
 }
 
 /* ---- cautions ---- */

@@ -37,8 +37,8 @@ static const es_param params[] = {
      "follows it",
      FIELD(prompt), .min = 1, .max = 1e12, .unit = "tokens", .default_note = "half of the context"},
     {"ratio", 0, ES_PARAM_NUMBER, "R",
-     "share of the bytes of the prompt's cache in --cache-dtype to keep (decode, ideal: of the "
-     "context's): 0.25, 1/4 or 25%",
+     "share of the cache's bytes to keep: 0.25, 1/4 or 25%. The whole cache is that of the prompt "
+     "(with decode and ideal, of the context) in --cache-dtype",
      FIELD(ratio), .min = 1e-6, .max = 1.0},
     {"bytes", 0, ES_PARAM_NUMBER, "B", "keep this many bytes", FIELD(bytes), .min = 1.0,
      .max = 1e18, .unit = "bytes"},

@@ -31,8 +31,7 @@ static const es_param params[] = {
     {"alpha", 0, ES_PARAM_NUMBER, "X", "residual: x' = attention + alpha x", FIELD(alpha),
      .min = 0.0, .max = 1e6, .default_value = "0"},
     {"realised-rho", 0, ES_PARAM_FLAG, NULL,
-     "random model: multiply the score scales of each replicate by (1-rho)/(1-rho^), with rho^ its "
-     "mean cosine, so that --times are multiples of its own 1/(1-rho^)",
+     "random model: use the mean cosine of each sample, not --rho, to set its score scales",
      FIELD(realised)},
     {"square", 0, ES_PARAM_NUMBER, "Q", "squared norm of a token", FIELD(square), .min = 1e-6,
      .max = 1e12, .default_value = "1"},

@@ -39,12 +39,13 @@ static const es_column columns[] = {
            "mean cosine of the random model, over replicates"),
     ES_COL(threshold_row, note, ES_FORMAT_TEXT, "", ""),
     {0}};
-static const es_table_spec thresholds_table = {"thresholds", columns,
-                                               ES_VIEW("Thresholds",
-                                                       "n rho gamma_c gamma_low gamma_high "
-                                                       "gamma_c_dim gamma_half_measured "
-                                                       "rho_realised note"),
-                                               ES_ROW(threshold_row), .keys = "n rho"};
+static const es_table_spec thresholds_table = {
+    "thresholds", columns,
+    ES_VIEW("Thresholds",
+            "n rho gamma_c gamma_low gamma_high gamma_c_dim gamma_half_measured rho_realised note",
+            "p is the weight of a token on itself. Score scales are gamma ln n; angles of outputs "
+            "that merge are 0."),
+    ES_ROW(threshold_row), .keys = "n rho"};
 
 /* Returns the gamma at which equiangular tokens have weight p on themselves: the closed form of
  * THEORY 7, p = 1/(1 + (n-1) exp(-gamma ln n (1-rho))), solved for gamma. */
@@ -156,18 +157,16 @@ static es_status report_window(const summary_ctx *m, const threshold_row *r, es_
     if (r->n < 10) /* equal weights are above 0.1: these tokens cannot merge */
         es_answer_add_finding(
             m->answer,
-            "n = %lld tokens at cosine %.3g and score scale gamma ln n stay apart "
-            "above gamma = %.3g; they never merge, because equal weights are "
-            "already %.3g.",
+            "At n = %lld and cosine %.3g tokens stay apart above gamma = %.3g; they never merge, "
+            "because equal weights are already %.3g.",
             (long long)r->n, r->rho, r->gamma_high, 1.0 / (double)r->n);
     else
         es_answer_add_finding(
             m->answer,
-            "n = %.8g tokens at cosine %.3g, score scale gamma ln n: from gamma = %.3g to %.3g a "
-            "token's weight on itself grows from 10 to 90 %%, and the angles between outputs from "
-            "%.2g to %.2g of those between tokens (0: merged; gamma_c = %.3g).",
-            (double)r->n, r->rho, r->gamma_low, r->gamma_high, low.angle_ratio, high.angle_ratio,
-            r->gamma_c);
+            "At n = %.8g and cosine %.3g, outputs keep %.2g of the angles between tokens at gamma "
+            "= %.3g, where a token's weight on itself is 10 %%, and %.2g at gamma = %.3g, where it "
+            "is 90 %%.",
+            (double)r->n, r->rho, low.angle_ratio, r->gamma_low, high.angle_ratio, r->gamma_high);
     return ES_OK;
 }
 

@@ -151,12 +151,10 @@ const es_study es_study_depth = {
     .usage = "--model MODEL --text FILE [options] | --synthetic [options]",
     .about =
         "Drops keys by a policy in all layers of a model, or in one (--layer), and measures how "
-        "far its hidden states are from the full model's after each layer. The tables also give "
-        "the gain of each layer, the factor by which it scales a small error; the layer's own "
-        "error, with the full model's state as its input; and the prediction from both if errors "
-        "are "
-        "small and independent: the squared error after a layer is gain^2 times that before it "
-        "plus own^2 [heuristic]. The gain "
+        "far its hidden states are from the full model's after each layer. The tables "
+        "give, for each layer: its gain, the factor by which it scales a small error; its own "
+        "error; and a prediction from both. Predicted: error^2 = gain^2 error_before^2 + own^2, "
+        "for small independent errors [heuristic]. The gain "
         "of the actual error, compared with that of the same error made small, shows where "
         "linearity ends.\n\n"
         "Errors are in spreads, the root mean square distance of a block's hidden states from "

@@ -362,7 +362,9 @@ static const es_table_spec growth_table = {
     "growth", growth_columns,
     ES_VIEW("Horizon and rate by layer",
             "norm start layer horizon horizon_exact horizon_sets rate rate_ci.0 rate_ci.1 "
-            "agreement"),
+            "agreement",
+            "The horizon H measures how sharp attention is. With layer norm and d dimensions it "
+            "grows by a factor of at most d - 1 [proved]."),
     ES_ROW(growth_row), .keys = "norm start layer"};
 
 /* Adds the row of a layer: its horizon at the largest n, exact or from samples, and the fitted
@@ -465,18 +467,16 @@ static void report_stack(const depth_stack *t, const depth_params *p, const grow
                          es_answer *a)
 {
     int64_t last = p->depth;
-    char first_rate[2 * ES_SAY_SIZE], last_rate[2 * ES_SAY_SIZE], measured[ES_SAY_SIZE];
+    char first_rate[2 * ES_SAY_SIZE], last_rate[2 * ES_SAY_SIZE];
     while (last > 1 && !(isfinite(rows[last].horizon.value) && isfinite(t->horizon[last])))
         last--;
-    const growth_row *r = &rows[last];
-    es_answer_add_finding(
-        a,
-        "%s: the horizon goes from %.3g to %.3g in %lld layers (with %lld tokens: %s). "
-        "How errors fall with the number of tokens: %s, %s.",
-        t->stack.norm == ES_STACK_NONE ? "Without a norm" : "With layer norm", t->horizon[0],
-        t->horizon[last], (long long)last, (long long)p->n.counts[p->n.count - 1],
-        es_say_number(r->horizon.value, r->horizon.se, measured),
-        say_rate(rows[1].rate, 1, first_rate), say_rate(r->rate, last, last_rate));
+    es_answer_add_finding(a,
+                          "%s: the horizon goes from %.3g to %.3g in %lld layers. "
+                          "How errors fall with the number of tokens: %s, %s.",
+                          t->stack.norm == ES_STACK_NONE ? "Without a norm" : "With layer norm",
+                          t->horizon[0], t->horizon[last], (long long)last,
+                          say_rate(rows[1].rate, 1, first_rate),
+                          say_rate(rows[last].rate, last, last_rate));
 }
 
 /* Returns the largest horizon over the layers; infinite where the stack diverges. */
@@ -513,11 +513,10 @@ static void report_norm(const depth_params *p, const depth_state *s, es_answer *
         snprintf(other, sizeof other, "to %.3g", without);
     es_answer_add_finding(
         a,
-        "Layer norm %s: in %lld layers it goes from %.3g to %.3g with the norm, "
-        "and from %.3g %s without it. With it the horizon, which measures how sharp "
-        "attention is, grows by a factor of at most d - 1 = %lld [proved].",
+        "Layer norm %s: in %lld layers it goes from %.3g to %.3g with the norm, and from %.3g %s "
+        "without it.",
         norm_effect(none, layer), (long long)p->depth, layer->horizon[0], largest_horizon(layer),
-        none->horizon[0], other, (long long)p->dim - 1);
+        none->horizon[0], other);
 }
 
 /* Reports the largest horizon of each norm, or the smallest and the largest of a single norm. */

@@ -268,8 +268,9 @@ static inline bool downstream_only_rounds(const es_thinning *t)
                    "prompt's, as asked: rounded, at least 1 key"),                                 \
         ES_COL_KEY(row, asked.keys_asked, "keys_asked", ES_FORMAT_COUNT, "keys asked", "keys",     \
                    "if a number was asked for"),                                                   \
-        ES_COL_KEY(row, asked.keys, "keys", ES_FORMAT_SHORT, "keys", "keys",                       \
-                   "kept by a query in thinned heads, repeated draws counted; mean over texts")
+        ES_COL_KEY(                                                                                \
+            row, asked.keys, "keys", ES_FORMAT_SHORT, "keys", "keys",                              \
+            "kept by a query in heads that drop keys, repeated draws counted; mean over texts")
 
 #define DOWNSTREAM_COST_COLUMNS(row)                                                               \
     ES_COL_KEY(row, cost.accuracy, "accuracy", ES_FORMAT_REAL, "accuracy", "",                     \

@@ -29,7 +29,7 @@ static const es_column head_columns[] = {
     {0}};
 static const es_table_spec heads_table = {
     "heads", head_columns,
-    ES_VIEW("Heads thinned one by one",
+    ES_VIEW("Keys dropped in one head at a time",
             "policy keep keys_asked layer head horizon kl cosine agreement lost recall",
             .only_with_full = true),
     ES_ROW(head_row), .keys = "policy keep keys_asked layer head"};
@@ -46,7 +46,7 @@ static const es_column rank_columns[] = {
     DOWNSTREAM_ASKED_COLUMNS(rank_row),
     ES_COL(rank_row, heads, ES_FORMAT_COUNT, "heads", ""),
     ES_COL(rank_row, spearman, ES_FORMAT_REAL, "Spearman", "",
-           "correlation of a head's horizon with the cost of thinning it alone (KL, or 1 - "
+           "correlation of a head's horizon with the cost of dropping keys in it alone (KL, or 1 - "
            "cosine)"),
     ES_COL_KEY(rank_row, spearman_low, "spearman_ci.0", ES_FORMAT_REAL, "from", "",
                "95 % interval over heads, as if they were independent (Bonett and Wright)"),

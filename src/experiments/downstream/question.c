@@ -30,7 +30,7 @@ static const es_param params[] = {
      FIELD(concat), .min = 2, .max = 1e6, .default_note = "each text by itself"},
     {"most", 0, ES_PARAM_WHOLE, "N", "use at most the first N texts or documents", FIELD(most),
      .min = 2, .max = 1e7, .default_note = "all of --tasks, 500 of --text"},
-    {"least", 0, ES_PARAM_WHOLE, "N", "leave out paragraphs of fewer tokens", FIELD(least),
+    {"least", 0, ES_PARAM_WHOLE, "N", "leave out paragraphs of fewer than N tokens", FIELD(least),
      .min = 1, .max = 1e6, .default_value = "32", .unit = "tokens"},
     ES_POLICY_PARAMS_WITH(downstream_params, policy, "random,window,stream,bigbird,top",
                           "what --keep says, or what --window, --sinks and --random add up to"),
@@ -92,7 +92,8 @@ static es_status check_options(const es_job *job, const downstream_params *p, es
     if (es_cache_asked(&p->cache) && (p->strata || p->ablate))
         return refuse(
             "leave --evict and --kv-type out",
-            "--strata and --ablate thin single heads; a cache belongs to a key-value head", err);
+            "--strata and --ablate drop keys in single heads; a cache belongs to a key-value head",
+            err);
     const es_policy_params asked = es_cache_policies(job, &p->cache, &p->policy);
     return es_cache_params_check(job, &p->cache, &asked, err);
 }
@@ -496,9 +497,10 @@ const es_study es_study_downstream = {
         "Keys are counted as shares of each text's own tokens (--keep), or as numbers (--keys); a "
         "plan (--plan) has a policy and a number of keys for every head."
         "\n\n"
-        "--strata thins one third of the heads at a time, by their horizon H, which measures how "
-        "sharp attention is. --ablate thins heads "
-        "one by one and tests whether those with large horizons cost more (Spearman). "
+        "--strata drops keys in one third of the heads at a time, by their horizon H, which "
+        "measures how "
+        "sharp attention is. --ablate drops keys in one head at a time "
+        "and tests whether heads with large horizons cost more (Spearman). "
         "--text-strata divides the texts, not the heads, by the horizon of their own tokens. "
         "--replicates averages random policies over several draws of each text. --concat "
         "joins short texts into long documents."

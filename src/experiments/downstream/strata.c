@@ -26,7 +26,8 @@ typedef struct stratum_row {
 static const es_column columns[] = {
     DOWNSTREAM_ASKED_COLUMNS(stratum_row),
     ES_COL(stratum_row, stratum, ES_FORMAT_TEXT, "stratum", "",
-           "the thinned heads: the third with the smallest horizons (fast), the middle third, the "
+           "heads in which keys are dropped: the third with the smallest horizons (fast), the "
+           "middle third, the "
            "third with the largest (slow)"),
     ES_COL(stratum_row, heads, ES_FORMAT_COUNT, "heads", ""),
     ES_COL(stratum_row, horizon_low, ES_FORMAT_SHORT, "horizon from", "",
@@ -41,7 +42,7 @@ static const es_column columns[] = {
 static const es_table_spec strata_table = {
     "strata", columns,
     ES_VIEW(
-        "A third of the heads thinned, by horizon",
+        "Keys dropped in one third of the heads, by horizon",
         "policy keep keys_asked stratum horizon_low horizon_high accuracy lost lost_p agreement "
         "kl cosine recall excess excess_p"),
     ES_ROW(stratum_row), .keys = "policy keep keys_asked stratum"};
@@ -80,7 +81,7 @@ static void fill_heads(const downstream_state *s, const double *horizons, const 
 static void report_strata(const es_job *job, int64_t row, const stratum_row *rows, es_answer *a)
 {
     const downstream_state *s = job->state;
-    const stratum_row *fast = &rows[0], *slow = &rows[DOWNSTREAM_STRATA - 1];
+    const stratum_row *slow = &rows[DOWNSTREAM_STRATA - 1];
     char where[DOWNSTREAM_SIZE], more[ES_SAY_SIZE];
     const char *verdict = !(slow->excess_p < 0.05)   ? "is not shown to cost more or less than"
                           : slow->excess.value > 0.0 ? "costs more than"
@@ -88,9 +89,8 @@ static void report_strata(const es_job *job, int64_t row, const stratum_row *row
     es_answer_add_finding(
         a,
         "With %s, dropping keys in the third of the heads with the largest "
-        "horizons %s in the third with the smallest: %s %.3g and %.3g, difference %s (p = %.2g).",
+        "horizons %s in the third with the smallest: %s differs by %s (p = %.2g).",
         downstream_say_row(s, row, where), verdict, s->lab.embed ? "1 - cosine" : "KL",
-        slow->cost.per_text.value, fast->cost.per_text.value,
         es_say_number(slow->excess.value, slow->excess.se, more), slow->excess_p);
 }
 

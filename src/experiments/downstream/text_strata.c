@@ -148,12 +148,10 @@ static void report_thirds(const es_job *job, int64_t row, const text_stratum_row
                           : high->excess.value > 0.0 ? "lose more than"
                                                      : "lose less than";
     es_answer_add_finding(a,
-                          "By %s, the third of the texts with the largest horizons (%.3g tokens on "
-                          "average) %s the third with the smallest (%.3g tokens): %s %.3g and "
-                          "%.3g, difference %s (p = %.2g).",
+                          "By %s, texts of %.3g tokens with the largest horizons %s texts of %.3g "
+                          "tokens with the smallest: %s differs by %s (p = %.2g).",
                           downstream_say_row(s, row, where), high->tokens, verdict, low->tokens,
-                          s->lab.embed ? "1 - cosine" : "KL", high->cost.per_text.value,
-                          low->cost.per_text.value,
+                          s->lab.embed ? "1 - cosine" : "KL",
                           es_say_number(high->excess.value, high->excess.se, more), high->excess_p);
 }
 

@@ -110,9 +110,10 @@ typedef struct drift_row {
 static const es_column columns[] = {
     ES_COL(drift_row, beta, ES_FORMAT_SHORT, "beta", "",
            "inverse temperature: scores are `beta <q, k>`"),
-    ES_COL(drift_row, slope, ES_FORMAT_REAL, "measured", "slope",
-           "slope: of `beta` times the drift on grad log f, over the queries; 1 is backward heat. "
-           "n keys"),
+    ES_COL(
+        drift_row, slope, ES_FORMAT_REAL, "measured", "slope",
+        "slope of `beta` x drift against grad log f, over the queries; 1 is backward heat. n keys "
+        "are drawn from the density f"),
     ES_COL(drift_row, slope_finite, ES_FORMAT_REAL, "n keys", "slope",
            "exact expectation for n keys: above that of infinitely many by about 1/(2 ESS) at "
            "each query, mostly at queries far from the keys",

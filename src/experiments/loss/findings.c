@@ -35,18 +35,15 @@ static void report_loss(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
     const es_block_mean m = loss_over(job, s->asked, 1, s->longest);
-    char whose[2 * LOSS_SIZE], loss[ES_SAY_SIZE], bits[ES_SAY_SIZE] = "", of[ES_SAY_SIZE] = "";
+    char whose[2 * LOSS_SIZE], loss[ES_SAY_SIZE], bits[ES_SAY_SIZE] = "";
     say_whose(job, whose);
     if (s->bytes)
         snprintf(bits, sizeof bits, ", %.4g bits per byte", loss_bits_per_byte(s, &m));
-    if (s->text.of > s->text.count)
-        snprintf(of, sizeof of, " of the text's %lld", (long long)s->text.of);
-    es_answer_add_finding(
-        a, "%s is %s nats per token%s: %lld tokens%s in %lld%s block%s of %s%lld.", whose,
-        es_say_number(m.value, m.se, loss), bits, (long long)m.tokens,
-        s->from ? ", those of the prompt included," : "", (long long)s->text.count, of,
-        s->text.count == 1 && !*of ? "" : "s",
-        s->tokens == s->text.count * (s->longest - 1) ? "" : "up to ", (long long)s->longest);
+    es_answer_add_finding(a, "%s is %s nats per token%s (%lld block%s of %s%lld tokens%s).", whose,
+                          es_say_number(m.value, m.se, loss), bits, (long long)s->text.count,
+                          s->text.count == 1 ? "" : "s",
+                          s->tokens == s->text.count * (s->longest - 1) ? "" : "up to ",
+                          (long long)s->longest, s->from ? ", those of the prompt included" : "");
 }
 
 /* Says where in a block the loss is lowest, and how much higher it is at the end. */

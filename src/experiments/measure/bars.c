@@ -20,7 +20,7 @@
 
 const char *const measure_bar_names[MEASURE_BARS] = {"error_bar",     "error_bar_independent",
                                                      "design_effect", "error_bar_relative",
-                                                     "error_bar_t",   "error_bar_told"};
+                                                     "error_bar_t",   "error_bar_valid"};
 
 /* Returns the bar of query `at` of es_attend()'s results, which sees n keys. */
 static measure_bar bar_of(const measure_state *s, const es_attend_out *o, int64_t at, int64_t n)
@@ -38,7 +38,7 @@ static measure_bar bar_of(const measure_state *s, const es_attend_out *o, int64_
                              blocks2 / o->spread2[at], /* (E2)/(E1): neither is corrected */
                          .error_bar_relative = sqrt(spread2 / length2),
                          .error_bar_t = bar.t,
-                         .error_bar_told = bar.valid};
+                         .error_bar_valid = bar.valid};
 }
 
 /* Returns the median of one member, `first` being that of the first query, over the queries with a
@@ -48,7 +48,7 @@ static double median_of(const measure_bar *bars, const double *first, int64_t co
     int64_t valid = 0;
     for (int64_t i = 0; i < count; i++) {
         const double value = first[i * MEASURE_BARS];
-        if (bars[i].error_bar_told == 1.0 && isfinite(value))
+        if (bars[i].error_bar_valid == 1.0 && isfinite(value))
             values[valid++] = value;
     }
     es_sort_reals(values, valid);
@@ -60,14 +60,14 @@ static measure_bar medians_of(const measure_bar *bars, int64_t count, double *va
 {
     int64_t valid = 0;
     for (int64_t i = 0; i < count; i++)
-        valid += bars[i].error_bar_told == 1.0;
+        valid += bars[i].error_bar_valid == 1.0;
     return (measure_bar){
         .error_bar = median_of(bars, &bars->error_bar, count, values),
         .error_bar_independent = median_of(bars, &bars->error_bar_independent, count, values),
         .design_effect = median_of(bars, &bars->design_effect, count, values),
         .error_bar_relative = median_of(bars, &bars->error_bar_relative, count, values),
         .error_bar_t = median_of(bars, &bars->error_bar_t, count, values),
-        .error_bar_told = (double)valid / (double)count};
+        .error_bar_valid = (double)valid / (double)count};
 }
 
 es_status measure_bars(const measure_state *s, const es_attend_out *ours, es_arena *scratch,
@@ -108,10 +108,11 @@ static const es_column columns[] = {
     ES_COL(bar_row, scale, ES_FORMAT_REAL, "scale", "",
            "b of the weights w = exp(b q.k) / sum exp(b q.k)"),
     ES_COL(bar_row, n, ES_FORMAT_COUNT, "n", "keys"),
-    ES_COL_KEY(bar_row, bars.error_bar, "error_bar", ES_FORMAT_SHORT, "error bar", "",
-               "root mean square distance of a query's output from that of infinitely many such "
-               "keys, from blocks of keys; all columns are medians over the queries that can tell",
-               .standing = ES_STANDING_HEURISTIC),
+    ES_COL_KEY(
+        bar_row, bars.error_bar, "error_bar", ES_FORMAT_SHORT, "error bar", "",
+        "root mean square distance of a query's output from that of infinitely many such "
+        "keys, from blocks of keys; all columns are medians over the queries with a valid bar",
+        .standing = ES_STANDING_HEURISTIC),
     ES_COL_KEY(bar_row, bars.error_bar_relative, "error_bar_relative", ES_FORMAT_SHORT, "relative",
                "", "the same over the output's length"),
     ES_COL_KEY(bar_row, bars.error_bar_t, "error_bar_t", ES_FORMAT_SHORT, "t of 95 %", "",
@@ -124,16 +125,17 @@ static const es_column columns[] = {
     ES_COL_KEY(bar_row, bars.design_effect, "design_effect", ES_FORMAT_SHORT, "design effect", "",
                "sum over blocks of `(N - Z output)^2` over `sum w^2 |v - output|^2` (THEORY 9): "
                "how many times the variance of independent keys"),
-    ES_COL_KEY(bar_row, bars.error_bar_told, "error_bar_told", ES_FORMAT_SHORT,
-               "queries that can tell", "",
-               "share with at least five effective blocks and an entropy above `(3/4) ln n`; for "
-               "the others the largest weights decide, and one context cannot tell"),
+    ES_COL_KEY(bar_row, bars.error_bar_valid, "error_bar_valid", ES_FORMAT_SHORT, "valid queries",
+               "share",
+               "share of the queries with at least five effective blocks and an entropy above "
+               "`(3/4) ln n`; for the others the largest weights decide, and one context does not "
+               "determine the bar"),
     {0}};
 static const es_table_spec bars_table = {
     "error_bars", columns,
     ES_VIEW("Error bars of outputs, from this one context", NULL,
-            "Heuristic, to first order: right if blocks are long against what keys share with "
-            "their neighbours.\n  Longer blocks whose bars grow say that they are not yet."),
+            "Heuristic, to first order: right if blocks are longer than the distance over which "
+            "keys are similar.\nBars that grow with longer blocks say that blocks are too short."),
     ES_ROW(bar_row), .keys = "head scale n"};
 
 /* Reports the error of the median head with a valid bar, at the first scale and the longest prefix.
@@ -148,7 +150,7 @@ static es_status report_bars(es_job *job, es_answer *a, es_error *err)
     ES_TRY(ES_JOB_NEW(job, t, s->heads, err));
     for (int64_t h = 0; h < s->heads; h++) {
         const measure_bar *x = &measure_main(job, h)->bars;
-        valid += x->error_bar_told / (double)s->heads;
+        valid += x->error_bar_valid / (double)s->heads;
         if (isnan(x->error_bar_relative))
             continue;
         relative[count] = x->error_bar_relative;

@@ -37,7 +37,7 @@ const es_cell_field measure_fields[] = {
     ES_FIELD_AS(measure_numbers, bars.design_effect, "design_effect"),
     ES_FIELD_AS(measure_numbers, bars.error_bar_relative, "error_bar_relative"),
     ES_FIELD_AS(measure_numbers, bars.error_bar_t, "error_bar_t"),
-    ES_FIELD_AS(measure_numbers, bars.error_bar_told, "error_bar_told"),
+    ES_FIELD_AS(measure_numbers, bars.error_bar_valid, "error_bar_valid"),
     {0}};
 
 /* ---- progress ---- */

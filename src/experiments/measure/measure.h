@@ -56,7 +56,7 @@ typedef struct measure_bar {
     double design_effect;         /* ratio of their squares */
     double error_bar_relative;    /* error_bar over the length of the output */
     double error_bar_t;           /* a 95 % interval is t standard errors to either side */
-    double error_bar_told;        /* 1 if these claims hold, 0 if one context cannot say */
+    double error_bar_valid;       /* 1 if these claims hold, 0 if one context cannot say */
 } measure_bar;
 enum { MEASURE_BARS = sizeof(measure_bar) / sizeof(double) };
 extern const char *const measure_bar_names[MEASURE_BARS];

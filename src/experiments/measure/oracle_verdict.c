@@ -337,7 +337,7 @@ static void report_unexplained(const measure_state *s, const compare_found *foun
                                es_answer *a)
 {
     char said[SAID], file[NAMED], nearest[SAID + 64] = "";
-    const long long rows = (long long)(s->heads * measure_queries(s, 0)), known = found->count;
+    const long long rows = (long long)(s->heads * measure_queries(s, 0));
     const long long right = rows - (long long)all->beyond;
     const char *name = name_file(s->p->compare, file), *mask = name_mask(s->p);
     const compare_try *near = nearest_try(found, all);
@@ -347,15 +347,13 @@ static void report_unexplained(const measure_state *s, const compare_found *foun
     if (2 * right >= rows)
         es_answer_add_finding(a,
                               "MISMATCH: %lld of %lld rows of %s are the %s attention you asked "
-                              "for; row %lld of head %lld is not. None of %lld known mistakes "
-                              "explains it%s.",
-                              right, rows, name, mask, (long long)all->row, (long long)all->head,
-                              known, nearest);
+                              "for. No known mistake explains the rest%s.",
+                              right, rows, name, mask, nearest);
     else
         es_answer_add_finding(a,
                               "MISMATCH: %s is not the %s attention you asked for: %lld of %lld "
-                              "rows are right, and none of %lld known mistakes explains it%s.%s",
-                              name, mask, right, rows, known, nearest,
+                              "rows are right. No known mistake explains it%s.%s",
+                              name, mask, right, rows, nearest,
                               *nearest ? ""
                                        : " Q, K or V themselves may differ: another rotary base, "
                                          "another entry of the batch.");
@@ -376,13 +374,11 @@ static void report_distance(const measure_state *s, const total *all, es_answer 
     else
         es_answer_add_finding(
             a,
-            "%.0f of %lld rows %s further from the attention you asked for than %s explains; the "
-            "worst is "
-            "row %lld of head %lld, %.3g times the expected error of %.2g. Relative L2 error: "
-            "%.2g.",
+            "%.0f of %lld rows %s further from the attention you asked for than %s explains. The "
+            "worst, row %lld of head %lld, has %.3g times the expected error.",
             all->beyond, (long long)(s->heads * measure_queries(s, 0)),
             all->beyond == 1.0 ? "is" : "are", s->their_format->name, (long long)all->row,
-            (long long)all->head, all->ratio, all->expected, all->relative);
+            (long long)all->head, all->ratio);
 }
 
 /* Reports a mismatch: what it is instead, and how far it is off. */
@@ -407,11 +403,9 @@ static void report_met(const es_job *job, const total *all, es_answer *a)
     char file[NAMED];
     es_answer_add_finding(
         a,
-        "MATCH: %s is the %s attention you asked for, computed in %s: the worst row "
-        "(head %lld, row %lld) has %.2g of the error expected of that format. Relative "
-        "L2 error: %.2g.",
-        name_file(s->p->compare, file), name_mask(s->p), s->their_format->name,
-        (long long)all->head, (long long)all->row, all->ratio, all->relative);
+        "MATCH: %s is the %s attention you asked for, computed in %s: its worst row has %.2g of "
+        "the error expected of that format.",
+        name_file(s->p->compare, file), name_mask(s->p), s->their_format->name, all->ratio);
 }
 
 /* Reports a match of a kernel that rounds scores: beyond (C5), but explained. */

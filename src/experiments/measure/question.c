@@ -86,8 +86,8 @@ static const es_param params[] = {
      FIELD(top_k), .min = 1, .max = 65536, .increasing = true},
     {"error-bar", 0, ES_PARAM_WHOLE, "B",
      "error bars: how far outputs are from those of infinitely many such keys, from how "
-     "much blocks of B consecutive keys differ in this one context. A power of two, long against "
-     "what neighbouring keys share",
+     "much blocks of B consecutive keys differ in this one context. B is a power of two, longer "
+     "than the distance over which keys are similar",
      FIELD(block), .min = 1, .max = ES_ATTEND_BLOCK, .default_note = "none", .unit = "keys"},
     {"moments", 0, ES_PARAM_FLAG, NULL, "mean and covariance of the outputs in full, in the JSON",
      FIELD(moments)},
@@ -99,7 +99,7 @@ static const es_param params[] = {
      "write statistics of every query, as .csv with a header or as .npy. The .npy file has shape "
      "(..., m, 5 + k), with columns lse, entropy, top weight, top index (-1: the sink), sum of "
      "squares, top-k masses, and 6 more with --error-bar: the bar, that of independent keys, "
-     "design effect, relative bar, t, error_bar_told (1: "
+     "design effect, relative bar, t, error_bar_valid (1: "
      "this context determines the bar; 0: it does not)",
      FIELD(per_query)},
     {"compare", 0, ES_PARAM_FILE, "FILE",

@@ -58,7 +58,10 @@ static const es_column columns[] = {
         "head n ess entropy top_weight scale queries top_mass lse output_mean_norm "               \
         "output_cov_trace",                                                                        \
         "A standard error is the spread over queries / sqrt(queries). The queries share one set "  \
-        "of keys: the error is that of the mean over queries, not that of other keys."
+        "of keys: the error is that of the mean over queries, not that of other keys.\n"           \
+        "Averaging: ESS of 100 or more, or of two thirds of n where n is below 150; single-key: "  \
+        "below 2; this ESS is 1/(mean sum w^2), under a mask the mean. Equal weights have an "     \
+        "entropy of ln n, n the keys that a query sees."
 static const es_table_spec rows_table = {"rows", columns, ES_VIEW(ROWS_VIEW), ES_ROW(attention_row),
                                          .keys = "head scale n"};
 /* Beside a verdict, which was asked for first. */
@@ -145,8 +148,7 @@ static es_status report_keys(es_job *job, es_answer *a, es_error *err)
     const measure_state *s = job->state;
     const int64_t heads = s->heads;
     char scale[ES_FORMAT_SIZE], keys[ES_FORMAT_SIZE];
-    double *ess, *top;
-    int64_t fewest = 0, most = 0;
+    double *ess;
     if (heads == 1) {
         const measure_numbers *x = measure_main(job, 0);
         char used[ES_FORMAT_SIZE], weight[ES_FORMAT_SIZE];
@@ -157,52 +159,31 @@ static es_status report_keys(es_job *job, es_answer *a, es_error *err)
         return ES_OK;
     }
     ES_TRY(ES_JOB_NEW(job, ess, heads, err));
-    ES_TRY(ES_JOB_NEW(job, top, heads, err));
-    for (int64_t h = 0; h < heads; h++) {
+    for (int64_t h = 0; h < heads; h++)
         ess[h] = measure_main(job, h)->ess.value;
-        top[h] = measure_main(job, h)->top_weight.value;
-        fewest = ess[h] < ess[fewest] ? h : fewest;
-        most = ess[h] > ess[most] ? h : most;
-    }
     es_sort_reals(ess, heads);
-    es_sort_reals(top, heads);
     es_answer_add_finding(
-        a,
-        "In the median head a query%s uses %.3g of %s (effective number, ESS; %.3g in head %lld to "
-        "%.3g in head %lld). Its largest weight is %.3g (%.3g to %.3g).",
+        a, "In the median head a query%s uses %.3g of %s (ESS; %.3g to %.3g over heads).",
         measure_at_scale(s, scale), es_median_of(ess, heads), say_keys(s, keys), ess[0],
-        (long long)fewest, ess[heads - 1], (long long)most, es_median_of(top, heads), top[0],
-        top[heads - 1]);
+        ess[heads - 1]);
     return ES_OK;
 }
 
 /* Reports how many heads average, select, or look at a single key. */
-static es_status report_regimes(es_job *job, es_answer *a, es_error *err)
+static void report_regimes(const es_job *job, es_answer *a)
 {
     const measure_state *s = job->state;
-    const double n = measure_mean_seen(s, s->P - 1, NULL), many = 1.0 / es_averages_squares(n);
     char scale[ES_FORMAT_SIZE];
     long long count[ES_REGIMES] = {0};
-    double *entropy;
-    ES_TRY(ES_JOB_NEW(job, entropy, s->heads, err));
-    for (int64_t h = 0; h < s->heads; h++) {
-        entropy[h] = measure_main(job, h)->entropy.value;
+    for (int64_t h = 0; h < s->heads; h++)
         count[measure_regime(job, h)]++;
-    }
-    es_sort_reals(entropy, s->heads);
-    es_answer_add_finding(
-        a,
-        "%lld of %lld heads%s %s averaging (%.3g keys or more%s share the "
-        "weight), %lld selective and "
-        "%lld single-key (fewer than 2), by the effective number 1/(mean sum w^2). "
-        "The median entropy is "
-        "%.3g nats; equal weights would have %.3g.",
-        count[ES_REGIME_AVERAGING], (long long)s->heads, measure_at_scale(s, scale),
-        count[ES_REGIME_AVERAGING] == 1 ? "is" : "are", many,
-        many < ES_AVERAGES_KEYS ? ", two thirds of those that a query sees," : "",
-        count[ES_REGIME_SELECTIVE], count[ES_REGIME_SINGLE_KEY], es_median_of(entropy, s->heads),
-        measure_mean_seen(s, s->P - 1, log));
-    return ES_OK;
+    es_answer_add_finding(a,
+                          "%lld of %lld heads%s %s averaging, %lld selective, %lld single-key (by "
+                          "ESS; see the note below the table).",
+                          count[ES_REGIME_AVERAGING], (long long)s->heads,
+                          measure_at_scale(s, scale),
+                          count[ES_REGIME_AVERAGING] == 1 ? "is" : "are",
+                          count[ES_REGIME_SELECTIVE], count[ES_REGIME_SINGLE_KEY]);
 }
 
 /* ---- all of it ---- */
@@ -217,7 +198,7 @@ es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
     ES_TRY(report_keys(job, answer, err));
     ES_TRY(measure_add_sinks(job, answer, err));
     if (s->heads > 1 && s->n > 1 && !s->p->compare && !s->sinks)
-        ES_TRY(report_regimes(job, answer, err));
+        report_regimes(job, answer);
     ES_TRY(add_rows(job, answer, err));
     if (s->p->block)
         ES_TRY(measure_add_bars(job, answer, err));

@@ -32,10 +32,10 @@ static const es_param params[] = {
      FIELD(perplexity), .min = 1.01, .max = 1000, .default_value = "30"},
     {"steps", 0, ES_PARAM_WHOLE, "N", "with t-SNE: steps of gradient descent", FIELD(steps),
      .min = 10, .max = 100000, .default_value = "1000"},
-    {"head", 0, ES_PARAM_TEXT, "KIND|H",
-     "kind of score matrix: random, rotation or identity; with --model the number of a head, from "
-     "0",
-     FIELD(which), .default_note = "random, or 0"},
+    {"head", 0, ES_PARAM_TEXT, "H|KIND",
+     "with --model: number of a head, from 0; otherwise the kind of score matrix: random, rotation "
+     "or identity",
+     FIELD(which), .default_note = "0, or random"},
     {"layer", 0, ES_PARAM_WHOLE, "L", "with --model: the layer, from 0", FIELD(layer), .min = 0,
      .max = 4096, .default_note = "0"},
     {"scale", 0, ES_PARAM_NUMBER, "B", "factor on A = Wk'Wq/sqrt(k); not with --model",

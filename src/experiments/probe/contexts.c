@@ -532,11 +532,11 @@ static void report_windows(const summary_ctx *m, es_answer *a)
     const int64_t tokens = m->s->pools.cost.tokens;
     es_answer_add_finding(
         a,
-        "%lld windows of %lld tokens were measured; the pool of %lld tokens has %lld that do not "
-        "overlap%s. They are part of the pool that stands for the limit, so that their mean square "
-        "error at n = %lld is too small by at least %.2g %%.",
-        (long long)R, (long long)n, (long long)tokens, (long long)(tokens / n),
-        R * n > tokens ? ", but standard errors treat all as independent" : "", (long long)n,
+        "%lld windows of %lld tokens were measured%s. They are part of the pool that stands for "
+        "the "
+        "limit, so their mean square error is too small by at least %.2g %%.",
+        (long long)R, (long long)n,
+        R * n > tokens ? "; they overlap, but standard errors treat them as independent" : "",
         100.0 * (double)n / (double)tokens);
 }
 

@@ -246,10 +246,9 @@ static void add_findings(probe_far_summary *m, int source, const es_table *rows,
     es_answer_add_finding(
         m->answer,
         "Far keys, all but the first and last ones, differ from independent draws from %s in %lld "
-        "of %lld %s. Replacing them changes entropy by %.3f nats and their weight by %.4f (means "
-        "over heads; standard deviations %.3f and %.4f).",
+        "of %lld %s. Replacing them changes entropy by %.3f nats, mean over heads.",
         sources[source], (long long)different, (long long)m->count, probe_counted(m->job->state),
-        s[ENTROPY].mean, s[FAR_MASS].mean, s[ENTROPY].sd, s[FAR_MASS].sd);
+        s[ENTROPY].mean);
 }
 
 /* Compares all heads with draws from one source. */

@@ -9,12 +9,12 @@
 #include "random/random.h"
 
 /* The pool while the model runs. */
-typedef struct making {
+typedef struct far_build_ctx {
     const es_far_build *b;
     const es_model_config *c;
     es_far_pool *pool;
     int64_t *place; /* (blocks, rows) places that are kept, increasing in a block */
-} making;
+} far_build_ctx;
 
 /* Returns the offset of a row in keys and in values. */
 static int64_t offset_of(const es_far_pool *p, const es_model_config *c, int64_t layer,
@@ -46,7 +46,7 @@ static void copy_row(const es_view *v, int64_t row, double *scratch, float *out)
 /* Stores the rows of one head; heads of a group share them. */
 static es_status visit(void *user, const es_model_seen *seen, es_error *err)
 {
-    making *m = user;
+    far_build_ctx *m = user;
     const int64_t group = m->c->heads / m->c->kv_heads, rows = m->pool->rows;
     const es_view *keys = seen->plain_k.data ? &seen->plain_k : &seen->k;
     double *scratch;
@@ -64,7 +64,7 @@ static es_status visit(void *user, const es_model_seen *seen, es_error *err)
 }
 
 /* Chooses places of every block: one at random in each of `rows` equal parts, sinks apart. */
-static void choose_places(making *m)
+static void choose_places(far_build_ctx *m)
 {
     const es_far_build *b = m->b;
     const double part = (double)(b->length - b->sinks) / (double)b->rows;
@@ -79,7 +79,7 @@ static void choose_places(making *m)
 }
 
 /* Runs the model over all blocks. */
-static es_status run(making *m, const es_exec *exec, es_error *err)
+static es_status run(far_build_ctx *m, const es_exec *exec, es_error *err)
 {
     const es_far_build *b = m->b;
     const es_model_visit visits = {.head = visit, .context = m, .plain = true};
@@ -93,7 +93,7 @@ static es_status run(making *m, const es_exec *exec, es_error *err)
 }
 
 /* Allocates a pool and fills it. */
-static es_status make(making *m, const es_exec *exec, es_error *err)
+static es_status make(far_build_ctx *m, const es_exec *exec, es_error *err)
 {
     es_far_pool *p = m->pool;
     const int64_t rows = m->c->layers * m->c->kv_heads * p->blocks * p->rows;
@@ -115,7 +115,7 @@ es_status es_far_pool_build(const es_far_build *build, const es_exec *exec, es_f
                         .rows = build->rows,
                         .length = build->length,
                         .first = build->sinks};
-    making m = {.b = build, .c = es_model_config_of(build->model), .pool = &pool};
+    far_build_ctx m = {.b = build, .c = es_model_config_of(build->model), .pool = &pool};
     const es_status status = make(&m, exec, err);
     es_mem_free(pool.budget, m.place);
     if (status != ES_OK)

@@ -44,11 +44,10 @@ static void report_classes(const es_job *job, const head_rows *heads,
     es_answer_add_finding(
         a,
         "Of %lld %s at n = %s, %lld %s averaging, %lld selective, %lld single-key and %lld "
-        "undecided (95 %% intervals of ESS over %lld draws).",
+        "undecided.",
         (long long)heads->count, probe_counted(s), es_say_size(probe_largest_n(s), n),
         of[ES_REGIME_AVERAGING], of[ES_REGIME_AVERAGING] == 1 ? "is" : "are",
-        of[ES_REGIME_SELECTIVE], of[ES_REGIME_SINGLE_KEY], of[ES_REGIME_UNDECIDED],
-        (long long)((const probe_params *)job->params)->replicates);
+        of[ES_REGIME_SELECTIVE], of[ES_REGIME_SINGLE_KEY], of[ES_REGIME_UNDECIDED]);
 }
 
 /* Median over heads of a double of the row, heads without a number left out; NaN of none. */
@@ -106,15 +105,13 @@ static void report_slowest(const probe_state *s, const head_rows *heads, es_answ
     if (!is_bound(slowest))
         snprintf(error, sizeof error, " ± %s", es_say_size(slowest->tokens_for_tenth.se, size));
     es_answer_add_finding(
-        a,
-        "%s%lld of %lld %s need more than the pool's %.0f tokens for 10 %% error (of how much "
-        "outputs "
-        "vary between queries). Slowest%s: layer %lld, head %lld%s%s, %s%s%s tokens.",
-        least ? "At least " : "", beyond, (long long)heads->count, probe_counted(s), tokens,
-        bounds ? " known" : "", (long long)slowest->layer, (long long)slowest->head,
-        slowest->domain ? " on " : "", slowest->domain ? slowest->domain : "",
-        is_bound(slowest) ? "at least " : "", es_say_size(slowest->tokens_for_tenth.value, needs),
-        error);
+        a, "%s%lld of %lld %s need more than the pool's %.0f tokens for 10 %% error.",
+        least ? "At least " : "", beyond, (long long)heads->count, probe_counted(s), tokens);
+    es_answer_add_finding(
+        a, "Slowest%s: layer %lld head %lld%s%s, %s%s%s tokens.", bounds ? " known" : "",
+        (long long)slowest->layer, (long long)slowest->head, slowest->domain ? " on " : "",
+        slowest->domain ? slowest->domain : "", is_bound(slowest) ? "at least " : "",
+        es_say_size(slowest->tokens_for_tenth.value, needs), error);
 }
 
 es_status probe_add_head_findings(es_job *job, const es_table *heads, const es_table *classes,

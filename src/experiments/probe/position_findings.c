@@ -33,21 +33,17 @@ static bool sees_first(const summary_ctx *t) { return t->p->grid.seen == t->p->s
 /* Adds the finding where heads look: near, between or far. */
 static void report_places(const summary_ctx *t)
 {
-    const es_positions_grid *g = &t->p->grid;
     long long of[PROBE_HEAD_PLACES];
     for (int place = 0; place < PROBE_HEAD_PLACES; place++)
         of[place] = (long long)probe_position_count(t->f->classes, (probe_head_place)place);
     es_answer_add_finding(
         t->answer,
-        "Of %lld %s, %lld %s near, %lld between, %lld far and %lld undecided (95 %% intervals over "
-        "%lld block%s). Near: in contexts of %lld to %lld keys, the last %d keys%s give the output "
-        "within %.3g standard deviations; far: they miss it by %.3g or more.",
+        "Of %lld %s, %lld %s near (the last %d keys%s suffice), %lld between, %lld far, %lld "
+        "undecided.",
         (long long)rows_of(t), probe_counted(t->s), of[PROBE_NEAR],
-        of[PROBE_NEAR] == 1 ? "is" : "are", of[PROBE_BETWEEN], of[PROBE_FAR], of[PROBE_NO_PLACE],
-        (long long)t->p->blocks, t->p->blocks == 1 ? "" : "s",
-        (long long)(g->bins > 1 ? g->to[g->bins - 2] + 1 : 1), (long long)g->to[g->bins - 1],
-        ES_POSITIONS_LOCAL, sees_first(t) ? " and the first 4" : "", PROBE_NEAR_BELOW,
-        PROBE_FAR_FROM);
+        of[PROBE_NEAR] == 1 ? "is" : "are", ES_POSITIONS_LOCAL,
+        sees_first(t) ? " and the first 4" : "", of[PROBE_BETWEEN], of[PROBE_FAR],
+        of[PROBE_NO_PLACE]);
 }
 
 /* Writes a share of queries; one below 0.0005 is a few queries, and its digits mean nothing. */
@@ -102,13 +98,12 @@ static void report_windows(const summary_ctx *t)
     char keys[ES_SAY_SIZE];
     es_answer_add_finding(
         t->answer,
-        "For an error of %.3g the median head needs the last %s keys in contexts of up to %lld. "
-        "That "
-        "number still grows with the context in %lld of %lld %s and has stopped growing in %lld. "
-        "esscher loss --window %d shows whether it matters to the model's loss.",
+        "For an error of %.3g the median head needs the last %s of %lld keys. This number still "
+        "grows with the context in %lld %s; esscher loss --window %d shows whether that matters to "
+        "the loss.",
         t->p->error, es_say_number(n * t->f->window_share.value, n * t->f->window_share.se, keys),
-        (long long)n, (long long)count_growth(t, PROBE_GROWING), (long long)rows_of(t),
-        probe_counted(t->s), (long long)count_growth(t, PROBE_SATURATED), ES_POSITIONS_LOCAL);
+        (long long)n, (long long)count_growth(t, PROBE_GROWING), probe_counted(t->s),
+        ES_POSITIONS_LOCAL);
 }
 
 /* ---- cautions ---- */

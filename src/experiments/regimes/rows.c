@@ -379,31 +379,24 @@ static const table_row *choose_row(const table_row *rows, int64_t count)
     return best;
 }
 
-/* Reports where attention stops averaging for the keys of one setting, and the largest weight
- * beside the exact value; for keys without a law, the regime of that setting. */
+/* Reports where attention stops averaging for the keys of one setting; for keys without a law, the
+ * regime of that setting and its largest weight. */
 static void report_row(es_answer *a, const table_row *r)
 {
-    char weight[ES_SAY_SIZE], exact[64] = "", keys[ES_SAY_SIZE];
-    if (isfinite(r->top_weight.law))
-        snprintf(exact, sizeof exact, " (exactly %.6g)", r->top_weight.law);
+    char weight[ES_SAY_SIZE], keys[ES_SAY_SIZE];
     if (r->averaging_beta > 0.0 && isfinite(r->freezing_beta)) {
-        es_answer_add_finding(
-            a,
-            "%s keys in dimension %.0f: attention averages (%s or more share the weight) below "
-            "beta "
-            "= %.3g, and is single-key (fewer than 2 do) from beta = %.3g on. At beta = %.4g the "
-            "largest weight is %s%s.",
-            es_say_size(r->n, keys), r->dim, r->n < 150.0 ? "two thirds of them" : "100",
-            r->averaging_beta, r->freezing_beta, r->beta,
-            es_say_number(r->top_weight.mean.value, r->top_weight.mean.se, weight), exact);
+        es_answer_add_finding(a,
+                              "%s keys in dimension %.0f: attention averages below beta = %.3g, "
+                              "and fewer than 2 keys "
+                              "share its weight from beta = %.3g on.",
+                              es_say_size(r->n, keys), r->dim, r->averaging_beta, r->freezing_beta);
         return;
     }
     es_answer_add_finding(a,
                           "At dim %.0f, n = %.8g and score scale beta = %.4g attention is %s: %s; "
-                          "the largest weight is %s%s.",
+                          "the largest weight is %s.",
                           r->dim, r->n, r->beta, r->regime, r->reason,
-                          es_say_number(r->top_weight.mean.value, r->top_weight.mean.se, weight),
-                          exact);
+                          es_say_number(r->top_weight.mean.value, r->top_weight.mean.se, weight));
 }
 
 /* Adds the distances of the five means from their exact expectations. */

@@ -535,10 +535,12 @@ const es_study es_study_selfcheck = {
         "often a 95 % interval holds the true value, how often a p-value is below .05 although its "
         "hypothesis is true, and how often a verdict is wrong. Exit code 1 if one of these is off "
         "by more than four standard errors and also by more than two percentage points.\n\n"
-        "With --model and --text also checks probe on the heads of one layer (the true value is "
-        "the mean over all seeds), the predictions of budget (the true value is measured on other "
-        "parts of the text) and, for a decoder, loss from 8 and 16 blocks (the true value is the "
-        "loss of all blocks) and forecasts of probe (the true value is measured in longer blocks). "
+        "With --model and --text it also checks commands on a model. For probe on the heads of one "
+        "layer, the true value is the mean over all seeds. For the predictions of budget, it is "
+        "measured on other parts of the text. For the loss of a decoder from 8 and 16 blocks, it "
+        "is "
+        "the loss of all blocks. For forecasts of probe in a decoder, it is measured in longer "
+        "blocks. "
         "docs/data/CALIBRATION.md has a run at full effort.",
     .examples = examples,
     .params = params,

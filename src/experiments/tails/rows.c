@@ -338,13 +338,11 @@ static void put_findings(const summary_ctx *m, es_answer *answer)
             largest = &rows[i];
     es_answer_add_finding(
         answer,
-        "Of %lld directions, %lld have heavier tails than Gaussian tokens and %lld lighter ones; "
-        "the "
-        "others do not differ measurably from %lld Gaussian samples. More samples (--control) show "
-        "smaller differences. (%lld tests: if all were Gaussian, one or more such verdicts would "
-        "have a probability below 0.01.)",
+        "Of %lld directions, %lld have heavier tails than Gaussian tokens and %lld lighter ones "
+        "(%lld tests, corrected: under 1 %% chance of any false verdict). More samples (--control) "
+        "show smaller differences.",
         (long long)m->directions, (long long)m->verdicts[ES_TAILS_HEAVIER],
-        (long long)m->verdicts[ES_TAILS_LIGHTER], (long long)m->s->spec.draws,
+        (long long)m->verdicts[ES_TAILS_LIGHTER],
         (long long)(2 * (m->directions - m->verdicts[ES_TAILS_CONSTANT])));
     if (largest)
         es_answer_add_finding(answer,

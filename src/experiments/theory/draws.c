@@ -182,7 +182,8 @@ static es_status run_query(es_job *job, int64_t cell, const es_exec *exec, void 
     return status;
 }
 
-es_status theory_draws_open(es_job *job, es_error *err)
+/* Opens the question: reads weights or scores, and values. */
+static es_status open_draws(es_job *job, es_error *err)
 {
     theory_params *p = job->params;
     theory_state *s = job->state;
@@ -369,7 +370,8 @@ static void report_draws(const es_job *job, const weight_row *w, es_answer *a)
                               (long long)w->keys);
 }
 
-es_status theory_draws_summarise(es_job *job, es_answer *answer, es_error *err)
+/* Fills the errors at every n. */
+static es_status summarise_draws(es_job *job, es_answer *answer, es_error *err)
 {
     const theory_state *s = job->state;
     const double spread = spread_of(&s->values);
@@ -379,3 +381,5 @@ es_status theory_draws_summarise(es_job *job, es_answer *answer, es_error *err)
     report_draws(job, weights, answer);
     return ES_OK;
 }
+
+const theory_question theory_draws = {open_draws, summarise_draws};

@@ -299,13 +299,11 @@ static es_status add_exponents(const es_exponents *x, es_answer *a, es_error *er
 
 /* ---- the question ---- */
 
-/* Opens the study for a head and a covariance, or for given scores. */
-static es_status open_study(es_job *job, es_error *err)
+/* Opens the question of a head and a covariance. */
+static es_status open_horizons(es_job *job, es_error *err)
 {
     theory_params *p = job->params;
     theory_state *s = job->state;
-    if (theory_draws_asked(p))
-        return theory_draws_open(job, err);
     if ((p->samples || p->head.file[ES_HEAD_WV]) && !p->n.count)
         return es_refuse(err, "theory.options", "add --n GRID",
                          "--samples and --Wv are for the prediction");
@@ -345,14 +343,12 @@ static void report(const es_job *job, const es_horizons *h, const es_exponents *
 }
 
 /* Fills horizons and exponents, and predictions at --n. */
-static es_status summarise(es_job *job, es_answer *answer, es_error *err)
+static es_status summarise_horizons(es_job *job, es_answer *answer, es_error *err)
 {
     const theory_params *p = job->params;
     const theory_state *s = job->state;
     es_horizons h;
     es_exponents x;
-    if (theory_draws_asked(p))
-        return theory_draws_summarise(job, answer, err);
     ES_TRY(blame(
         p, es_horizons_of(&s->cov.view, p->tolerance, &s->head.head, job->exec.budget, &h, err),
         err));
@@ -363,6 +359,25 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     ES_TRY(add_exponents(&x, answer, err));
     report(job, &h, &x, answer);
     return ES_OK;
+}
+
+/* ---- which question a run asks ---- */
+
+static const theory_question theory_horizons = {open_horizons, summarise_horizons};
+
+/* Chooses the question: a head and a covariance, or given scores or weights. */
+static es_status open_study(es_job *job, es_error *err)
+{
+    theory_state *s = job->state;
+    s->question = theory_draws_asked(job->params) ? &theory_draws : &theory_horizons;
+    return s->question->open(job, err);
+}
+
+/* Summarises the chosen question. */
+static es_status summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    const theory_state *s = job->state;
+    return s->question->summarise(job, answer, err);
 }
 
 static const char *const examples[] = {

@@ -18,7 +18,14 @@ typedef struct theory_params {
     double below;
 } theory_params;
 
+/* One question: its parts of the descriptor es_study. */
+typedef struct theory_question {
+    es_status (*open)(es_job *job, es_error *err);
+    es_status (*summarise)(es_job *job, es_answer *answer, es_error *err);
+} theory_question;
+
 typedef struct theory_state {
+    const theory_question *question;
     es_matrix cov;
     es_head_data head;
     es_draw_input input;
@@ -29,9 +36,7 @@ typedef struct theory_state {
 /*! theory_draws_asked() : returns whether weights or scores are given. */
 bool theory_draws_asked(const theory_params *p);
 
-/*! theory_draws_open(), theory_draws_summarise() : the error of attention over n keys that are
- *  drawn from those given, for every n. */
-es_status theory_draws_open(es_job *job, es_error *err);
-es_status theory_draws_summarise(es_job *job, es_answer *answer, es_error *err);
+/* The error of attention over n keys that are drawn from those given, for every n. */
+extern const theory_question theory_draws;
 
 #endif
