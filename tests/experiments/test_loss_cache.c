@@ -538,6 +538,28 @@ static void keys_without_a_choice_are_a_caution(void **state)
     }
 }
 
+/* The 128 tokens of a block stay in f16 with the residual of 128 that KIVI has. */
+static void types_that_round_nothing_are_a_caution(void **state)
+{
+    static const char *const types[] = {"kivi2", "q8_0,kivi2", "kivi4,q8_0", "kivi2:residual=64",
+                                        "q4_0"};
+    static const char *const said[] = {
+        "Caution: kivi2 rounds no keys and values in blocks of 128 tokens, because the newest 128 "
+        "stay in f16.",
+        "Caution: kivi2 rounds no values in blocks of 128 tokens",
+        "Caution: kivi4 rounds no keys in blocks of 128 tokens"};
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        request r = {.count = 0};
+        add(&r, "model", pebble);
+        add(&r, "ids", in_folder("ids.npy"));
+        add(&r, "kv-type", types[i]);
+        es_answer *a = ask(&r);
+        assert_int_equal(is_found(a, i < 3 ? said[i] : " rounds no "), i < 3);
+        es_answer_free(a);
+    }
+}
+
 /* A divergence beside windows: the rows that were there are as they were. */
 static void kl_stands_beside_other_settings(void **state)
 {
@@ -637,6 +659,7 @@ TEST_FILE(loss_cache)
         cmocka_unit_test(sparse_attention_is_ideal),
         cmocka_unit_test(a_bound_is_no_winner),
         cmocka_unit_test(keys_without_a_choice_are_a_caution),
+        cmocka_unit_test(types_that_round_nothing_are_a_caution),
         cmocka_unit_test(kl_stands_beside_other_settings),
         cmocka_unit_test(what_cannot_be_is_refused),
     };

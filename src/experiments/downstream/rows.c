@@ -234,11 +234,14 @@ static void report_mode(const es_job *job, es_answer *a)
                                  "keys (--evict) loses more.");
 }
 
-/* Adds cautions about texts that were cut or are short. */
+/* Adds cautions about texts that were cut, are short, or have nothing rounded. */
 static void report_texts(const es_job *job, es_answer *a)
 {
     const downstream_state *s = job->state;
     const double tokens = (double)s->texts.ids / (double)s->count;
+    for (int64_t r = 0; r < s->n_rows; r++)
+        if (s->rows[r].cache && es_cache_caution(s->rows[r].cache, s->texts.longest, a))
+            break;
     if (s->texts.cut)
         es_answer_add_finding(
             a, "Caution: %lld of %lld texts were cut at the model's %lld positions.",

@@ -389,6 +389,29 @@ const char *es_cache_say(const es_cache_setting *setting, char out[ES_CACHE_SIZE
     return out;
 }
 
+bool es_cache_caution(const es_cache_setting *setting, int64_t n, es_answer *answer)
+{
+    static const char *const what[] = {"", "keys", "values", "keys and values"};
+    const es_kv_format *formats[] = {&setting->unit.k, &setting->unit.v}, *idle = NULL;
+    char name[ES_KV_NAME];
+    int sides = 0;
+    for (int i = 1; i >= 0 && !setting->units; i--)
+        if (es_kv_format_by_query(formats[i]) &&
+            es_kv_coarse_places(formats[i], (es_kv_side)i, n - 1) == 0) {
+            idle = formats[i];
+            sides |= 1 << i;
+        }
+    if (!sides)
+        return false;
+    es_answer_add_finding(answer,
+                          "Caution: %s rounds no %s in blocks of %lld tokens, because the newest "
+                          "%lld stay in f16. Use longer blocks, or a smaller residual: "
+                          "kivi2:residual=32.",
+                          es_kv_format_name(idle, name, sizeof name), what[sides], (long long)n,
+                          (long long)idle->residual);
+    return true;
+}
+
 void es_cache_cells_fill(es_cache_cells *cells, const es_cache_setting *setting, es_table *table)
 {
     char word[ES_KV_NAME];

@@ -203,6 +203,14 @@ static void report_no_choice(const loss_state *s, es_answer *a)
     }
 }
 
+/* Warns of the first setting that rounds nothing. */
+static void report_no_rounding(const loss_state *s, es_answer *a)
+{
+    for (int64_t k = 1; k < s->count; k++)
+        if (s->settings[k].lab.cache && es_cache_caution(s->settings[k].lab.cache, s->longest, a))
+            return;
+}
+
 /* Warns of errors that are missing or too small. Blocks taken evenly need no warning if neighbours
  * correlate: each represents the text around it, so their errors are too large rather than too
  * small. */
@@ -258,5 +266,6 @@ void loss_add_findings(const es_job *job, const loss_setting_row *settings,
     if (may_report(answer))
         report_positions(job, positions, count, answer);
     report_no_choice(s, answer);
+    report_no_rounding(s, answer);
     report_cautions(job, answer);
 }
