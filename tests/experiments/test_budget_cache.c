@@ -446,6 +446,20 @@ static void findings_say_that_the_plan_is_a_single_setting(void **state)
     }
 }
 
+/* The last query of 64 tokens finds all of them in f16 with a residual of 64. */
+static void kivi_counts_what_the_last_query_finds(void **state)
+{
+    (void)state;
+    static const char text[] = ES_TESTS_DIR "/../models/pebble/alice.txt",
+                      pebble[] = ES_TESTS_DIR "/../models/pebble";
+    es_answer *a = ask((const char *const[]){
+        "model", pebble, "text", text, "context", "64", "blocks", "2", "query-count", "2", "evict",
+        "none", "kv-type", "kivi2:residual=64", "ratio", "1", NULL, NULL});
+    const es_table *t = es_answer_find(a, "plan");
+    assert_equals(es_table_get(t, 0, "bytes_after"), es_table_get(t, 0, "bytes_before"));
+    es_answer_free(a);
+}
+
 static int make_inputs(void **state)
 {
     return make_folder(state) == 0 ? read_candidates(state) : -1;
@@ -461,6 +475,7 @@ TEST_FILE(budget_cache)
         cmocka_unit_test(plans_do_what_is_predicted),
         cmocka_unit_test(findings_predict_as_the_table_does),
         cmocka_unit_test(findings_say_that_the_plan_is_a_single_setting),
+        cmocka_unit_test(kivi_counts_what_the_last_query_finds),
     };
     return cmocka_run_group_tests(tests, make_inputs, remove_folder);
 }
