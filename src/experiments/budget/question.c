@@ -112,7 +112,8 @@ static const es_param params[] = {
      "number format of the cache that the plan replaces, to count its bytes", FIELD(cache),
      .choices = budget_dtypes, .default_value = "f16"},
     {"out-plan", 0, ES_PARAM_OUTPUT, "P.json",
-     "write the plan to a file, for `loss`, `downstream`, `sparse` and other programs",
+     "write the plan to a file, for `loss`, `downstream`, `encode`, `plan export` and other "
+     "programs; `sparse` runs ideal plans",
      FIELD(out_plan)},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL,
      "accept extra bytes at the end of a weight file (with a warning)", FIELD(allow_trailing),

@@ -212,29 +212,38 @@ static void report_enough(const es_job *job, const policy_row *rows, es_answer *
                               ENOUGH);
 }
 
+/* Returns the tokens after which caches drop keys of each text: -1: of no text, 0: half of it. */
+static int64_t prompt_of(const downstream_state *s)
+{
+    const es_thinning *t = s->n_rows ? &s->rows[0] : NULL;
+    return !t || !t->cache || t->cache->mode != ES_EVICT_PROMPT ? -1
+           : t->half                                            ? 0
+                                                                : t->cache->prompt;
+}
+
 /* Says when a decoder's keys are dropped, and that other policies are a bound. */
 static void report_mode(const es_job *job, es_answer *a)
 {
     const downstream_params *p = job->params;
     const downstream_state *s = job->state;
-    char prompt[ES_SAY_SIZE] = "half";
-    if (!s->config->causal || !s->n_rows || s->plan)
+    const int64_t prompt = prompt_of(s);
+    char words[ES_SAY_SIZE] = "half";
+    if (!s->config->causal || !s->n_rows)
         return;
-    if (es_cache_prompt(&p->cache))
-        snprintf(prompt, sizeof prompt, "the first %lld tokens",
-                 (long long)es_cache_prompt(&p->cache));
-    if (p->cache.evict == ES_CACHE_PROMPT)
+    if (prompt > 0)
+        snprintf(words, sizeof words, "the first %lld tokens", (long long)prompt);
+    if (prompt >= 0)
         es_answer_add_finding(a,
                               "Keys are dropped once, after %s of each text; only later tokens "
                               "change.",
-                              prompt);
-    else if (!es_cache_asked(&p->cache))
+                              words);
+    else if (!s->plan && !es_cache_asked(&p->cache))
         es_answer_add_finding(a, "Ideal: keys are chosen anew for every query, which saves no "
                                  "memory; a cache that drops "
                                  "keys (--evict) loses more.");
 }
 
-/* Adds cautions about texts that were cut, are short, or have nothing rounded. */
+/* Adds cautions about texts that were cut, are short, or have nothing dropped or rounded. */
 static void report_texts(const es_job *job, es_answer *a)
 {
     const downstream_state *s = job->state;

@@ -319,20 +319,19 @@ es_status es_cache_build(const es_cache_setting *setting, const es_model *model,
     const es_model_config *c = es_model_config_of(model);
     const bool whole =
         setting->mode == ES_EVICT_PROMPT && (setting->prompt < 1 || setting->prompt >= n);
-    es_cache_setting used = *setting;
     es_cache_unit *units;
-    if (whole) {
-        used.mode = ES_EVICT_NOTHING;
-        used.units = NULL;
-        es_evict_init(&used.unit.evict, NULL);
-    }
     ES_TRY(ES_ARENA_NEW_2D(arena, units, c->layers, c->kv_heads, "units of a cache", err));
-    es_cache_setting_units(&used, c, units);
-    for (int64_t u = 0; u < c->layers * c->kv_heads; u++)
+    es_cache_setting_units(setting, c, units);
+    for (int64_t u = 0; u < c->layers * c->kv_heads; u++) {
+        if (whole)
+            es_evict_init(&units[u].evict, NULL);
         if (layer >= 0 && u / c->kv_heads != layer)
             units[u] = (es_cache_unit){0};
-    *out = (es_cache){.mode = used.mode, .prompt = used.prompt, .units = units};
-    return es_eviction_full(used.unit.evict.policy)
+    }
+    *out = (es_cache){.mode = whole ? ES_EVICT_NOTHING : setting->mode,
+                      .prompt = setting->prompt,
+                      .units = units};
+    return !whole && es_eviction_full(setting->unit.evict.policy)
                ? look_ahead(model, ids, n, exec, arena, out, err)
                : ES_OK;
 }
@@ -416,7 +415,7 @@ void es_cache_cells_fill(es_cache_cells *cells, const es_cache_setting *setting,
 {
     char word[ES_KV_NAME];
     cells->evict = setting ? es_cache_mode_name(setting->mode) : "ideal";
-    if (!setting)
+    if (!setting || setting->units) /* types of a plan differ by head */
         return;
     cells->k_type =
         es_table_format(table, "%s", es_kv_format_name(&setting->unit.k, word, sizeof word));

@@ -28,7 +28,7 @@ static es_status check_plan(const es_plan *plan, const es_model_config *config, 
     ES_TRY(es_plan_check(plan, config, err));
     if (!ideal || plan->mode == ES_PLAN_IDEAL)
         return ES_OK;
-    return es_fail(err, ES_E_SHAPE, "plan.mode", "run it with encode or loss",
+    return es_fail(err, ES_E_SHAPE, "plan.mode", "run it with encode, loss or downstream",
                    "the plan has mode %s, but this command runs plans of mode ideal",
                    es_plan_mode_name(plan->mode));
 }
