@@ -279,6 +279,22 @@ static void plans_of_caches_run_in_their_mode(void **state)
     assert_string_equal(err.rule, "downstream.options");
 }
 
+/* Texts that end before the prompt does lose nothing, which a mean over texts does not show. */
+static void short_texts_are_a_caution(void **state)
+{
+    (void)state;
+    static const char *const prompts[] = {"1", "100", "1000"};
+    for (int i = 0; i < 3; i++) {
+        const char *const options[] = {
+            "evict",    "prompt", "policy", "stream", "keys", "1", i == 2 ? NULL : "prompt",
+            prompts[i], NULL};
+        es_answer *a = ask(options, 1, ES_OK);
+        assert_int_equal(is_found(a, "texts are not longer than the prompt and lose no keys"),
+                         i == 1);
+        es_answer_free(a);
+    }
+}
+
 static void options_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -310,6 +326,7 @@ TEST_FILE(downstream_cache)
         cmocka_unit_test(short_texts_have_the_types_of_a_plan),
         cmocka_unit_test(rows_name_the_cache),
         cmocka_unit_test(plans_of_caches_run_in_their_mode),
+        cmocka_unit_test(short_texts_are_a_caution),
         cmocka_unit_test(options_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -243,11 +243,27 @@ static void report_mode(const es_job *job, es_answer *a)
                                  "keys (--evict) loses more.");
 }
 
+/* Returns how many texts are not longer than the prompt, and so lose no keys in prompt mode. */
+static int64_t count_untouched(const downstream_state *s)
+{
+    const int64_t *start = s->texts.blocks.start, prompt = prompt_of(s);
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->count; i++)
+        count += start[i + 1] - start[i] <= prompt;
+    return count;
+}
+
 /* Adds cautions about texts that were cut, are short, or have nothing dropped or rounded. */
 static void report_texts(const es_job *job, es_answer *a)
 {
     const downstream_state *s = job->state;
     const double tokens = (double)s->texts.ids / (double)s->count;
+    const int64_t untouched = count_untouched(s);
+    if (untouched)
+        es_answer_add_finding(a,
+                              "Caution: %lld of %lld texts are not longer than the prompt and lose "
+                              "no keys.",
+                              (long long)untouched, (long long)s->count);
     for (int64_t r = 0; r < s->n_rows; r++)
         if (s->rows[r].cache && es_cache_caution(s->rows[r].cache, s->texts.longest, a))
             break;
