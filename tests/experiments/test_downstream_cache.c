@@ -271,6 +271,7 @@ static void plans_of_caches_run_in_their_mode(void **state)
         assert_string_equal(es_table_get_text(t, 1, "policy"), "plan p.plan.json");
         assert_string_equal(es_table_get_text(t, 1, "evict"), modes[i]);
         assert_int_equal(is_found(planned[0], "after the first 40 tokens of each text"), !i);
+        assert_true(is_found(planned[0], "made for 80 tokens and texts have up to "));
         es_answer_free(asked);
         es_answer_free(planned[0]);
         es_answer_free(planned[1]);

@@ -259,6 +259,8 @@ static void report_texts(const es_job *job, es_answer *a)
     const downstream_state *s = job->state;
     const double tokens = (double)s->texts.ids / (double)s->count;
     const int64_t untouched = count_untouched(s);
+    if (s->plan)
+        es_plan_caution(s->plan, s->texts.longest, "texts have up to", a);
     if (untouched)
         es_answer_add_finding(a,
                               "Caution: %lld of %lld texts are not longer than the prompt and lose "

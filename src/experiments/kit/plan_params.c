@@ -65,6 +65,15 @@ es_status es_plan_fits(const es_plan *plan, const char *path, int64_t n, es_erro
     return es_blame_file(es_plan_check_context(plan, n, err), path, err);
 }
 
+void es_plan_caution(const es_plan *plan, int64_t n, const char *what, es_answer *answer)
+{
+    if (n != plan->context)
+        es_answer_add_finding(answer,
+                              "Caution: the plan was made for %lld tokens and %s %lld; its numbers "
+                              "of keys do not change.",
+                              (long long)plan->context, what, (long long)n);
+}
+
 int64_t es_plan_span(const es_policy_params *asked, const es_plan *plan)
 {
     int64_t span = asked->span > 0 ? asked->span : 0;

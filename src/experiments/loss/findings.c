@@ -265,6 +265,8 @@ void loss_add_findings(const es_job *job, const loss_setting_row *settings,
         report_loss(job, answer);
     if (may_report(answer))
         report_positions(job, positions, count, answer);
+    if (s->plan)
+        es_plan_caution(s->plan, s->longest, "blocks have", answer);
     report_no_choice(s, answer);
     report_no_rounding(s, answer);
     report_cautions(job, answer);
