@@ -3,6 +3,7 @@
 #include "experiments/budget/question.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -167,19 +168,50 @@ static es_status open_model(es_job *job, const budget_params *p, budget_state *s
 
 /* ---- settings ---- */
 
+/* Returns smaller types that a plan of the share `asked` of all can have; NULL: none are known. The
+ * newest places of KIVI, which stay in f16, are few in long contexts only. */
+static const char *smaller_types(const budget_state *s, double asked)
+{
+    const double q4_0 = 4.5 / 8.0 * 2.0 * (double)s->config->head_dim; /* bytes of key and value */
+    double least = (double)INFINITY;
+    for (int64_t i = 0; i < s->P && s->mode != BUDGET_IDEAL; i++)
+        least = fmin(least, s->candidates[i].bytes);
+    if (s->mode == BUDGET_IDEAL)
+        return NULL;
+    if (least > q4_0 && (s->mode != BUDGET_NONE || asked > 4.5 / 16.0))
+        return "q8_0,q4_0";
+    return s->mode == BUDGET_NONE && asked >= 0.25 && budget_most_seen(s) >= 512
+               ? "q8_0,q4_0,kivi2:residual=32"
+               : NULL;
+}
+
+/* Writes how to keep `least` at least: the option that was given, rounded up, or smaller types. */
+static void say_least(const budget_params *p, const budget_state *s, double least, char out[128])
+{
+    const double all = budget_all_cost(s);
+    const char *types = p->keys ? NULL : smaller_types(s, budget_asked(p, s) / all);
+    char more[64] = "";
+    if (types)
+        snprintf(more, sizeof more, ", or smaller types: --kv-type %s", types);
+    if (p->keys)
+        snprintf(out, 128, "--keys %.0f", ceil(least));
+    else if (!isnan(p->bytes))
+        snprintf(out, 128, "--bytes %.0f%s", ceil(least), more);
+    else
+        snprintf(out, 128, "--ratio %.4g%s", ceil(1000.0 * least / all) / 1000.0, more);
+}
+
 /* Fails if what is asked for is outside what units can keep. */
 static es_status check_amount(const budget_params *p, const budget_state *s, es_error *err)
 {
     const budget_strategy any = {.round = s->round};
     const double all = budget_all_cost(s), least = budget_least_cost(s, &any),
                  total = budget_asked(p, s);
-    const bool types = s->mode != BUDGET_IDEAL && !p->keys;
+    char hint[128];
     if (isnan(total) || (total >= least && total <= all))
         return ES_OK;
-    return es_refuse(err, "budget.amount",
-                     total > all ? "keep at most all"
-                     : types     ? "keep more, or give smaller types, as in --kv-type q8_0,q4_0"
-                                 : "keep more",
+    say_least(p, s, least, hint);
+    return es_refuse(err, "budget.amount", total > all ? "keep at most all" : hint,
                      "%.15g %s in all: a plan keeps %.0f to %.0f, or %.3g to 1 of them (%lld "
                      "key-value heads, up to %lld keys each)",
                      total, p->keys ? "keys" : "bytes", least, all, least / all,
