@@ -168,17 +168,16 @@ static es_status open_model(es_job *job, const budget_params *p, budget_state *s
 
 /* ---- settings ---- */
 
-/* Returns smaller types that a plan of the share `asked` of all can have; NULL: none are known. The
- * newest places of KIVI, which stay in f16, are few in long contexts only. */
-static const char *smaller_types(const budget_state *s, double asked)
+/* Returns smaller types that a plan of the share `asked` of all can have, where these need the
+ * share `least`; NULL: none are known. The newest places of KIVI, which stay in f16, are few in
+ * long contexts only. */
+static const char *smaller_types(const budget_state *s, double asked, double least)
 {
     const double q4_0 = 4.5 / 8.0 * 2.0 * (double)s->config->head_dim; /* bytes of key and value */
-    double least = (double)INFINITY;
+    double bytes = (double)INFINITY;
     for (int64_t i = 0; i < s->P && s->mode != BUDGET_IDEAL; i++)
-        least = fmin(least, s->candidates[i].bytes);
-    if (s->mode == BUDGET_IDEAL)
-        return NULL;
-    if (least > q4_0 && (s->mode != BUDGET_NONE || asked > 4.5 / 16.0))
+        bytes = fmin(bytes, s->candidates[i].bytes);
+    if (s->mode != BUDGET_IDEAL && bytes > q4_0 && asked >= least * q4_0 / bytes)
         return "q8_0,q4_0";
     return s->mode == BUDGET_NONE && asked >= 0.25 && budget_most_seen(s) >= 512
                ? "q8_0,q4_0,kivi2:residual=32"
@@ -189,7 +188,7 @@ static const char *smaller_types(const budget_state *s, double asked)
 static void say_least(const budget_params *p, const budget_state *s, double least, char out[128])
 {
     const double all = budget_all_cost(s);
-    const char *types = p->keys ? NULL : smaller_types(s, budget_asked(p, s) / all);
+    const char *types = p->keys ? NULL : smaller_types(s, budget_asked(p, s) / all, least / all);
     char more[64] = "";
     if (types)
         snprintf(more, sizeof more, ", or smaller types: --kv-type %s", types);
