@@ -401,6 +401,10 @@ static void PL01_studies_refuse_plans_that_do_not_fit(void **state)
            "plan.options");
     refuse("loss", GIVEN("model", pebble, "text", line, "plan", plan_file, "span", "8"),
            "plan.options");
+    refuse("loss", GIVEN("model", pebble, "text", line, "plan", plan_file, "evict", "decode"),
+           "plan.options");
+    refuse("loss", GIVEN("model", pebble, "text", line, "plan", plan_file, "ratio", "0.5"),
+           "plan.options");
     refuse("downstream", GIVEN("model", folder, "tasks", tasks, "plan", plan_file, "policy", "top"),
            "plan.options");
     refuse("downstream", GIVEN("model", folder, "tasks", tasks, "plan", plan_file, "keep", "0.5"),
