@@ -413,28 +413,35 @@ static bool stop_early(void *user, const es_progress *now)
     return now->share > 0.3;
 }
 
-/* Any number of threads, and a run that is stopped and resumed. */
-static void threads_and_stops_change_nothing(void **state)
+/* Compares numbers of threads, and a run that is stopped and resumed. */
+static void check_threads_and_stops(const char *evict, const char *policies)
 {
-    (void)state;
     static char one[65536], other[65536];
     char run[512];
     es_answer *a;
     request r = {.count = 0};
     add(&r, "model", pebble);
     add(&r, "ids", in_folder("ids.npy"));
-    ADD(&r, "evict", "prompt", "policy", "h2o,snapkv:window=8,oracle", "keys", "16,32", "kv-type",
-        "f32", "kv-type", "q4_0,q8_0");
+    ADD(&r, "evict", evict, "policy", policies, "keys", "16,32", "kv-type", "f32", "kv-type",
+        "q4_0,q8_0");
     snprintf(run, sizeof run, "%s", in_folder("cache.run"));
     csv_of(&(es_study_opts){.exec.threads = 1}, &r, one);
     for (int threads = 2; threads < 5; threads += 2) {
         csv_of(&(es_study_opts){.exec.threads = threads}, &r, other);
         assert_string_equal(one, other);
     }
-    const es_study_opts opts = {.exec.threads = 1, .progress = stop_early, .out = run};
+    const es_study_opts opts = {
+        .exec.threads = 1, .progress = stop_early, .out = run, .force = true};
     assert_int_equal(ask_status(&opts, &r, &a), ES_E_INTERRUPTED);
     csv_of(&(es_study_opts){.exec.threads = 2, .out = run, .resume = true}, &r, other);
     assert_string_equal(one, other);
+}
+
+static void KV03_threads_and_stops_change_nothing(void **state)
+{
+    (void)state;
+    check_threads_and_stops("prompt", "h2o,snapkv:window=8,oracle");
+    check_threads_and_stops("decode", "h2o,tova");
 }
 
 /* ---- rows ---- */
@@ -654,7 +661,7 @@ TEST_FILE(loss_cache)
         cmocka_unit_test(runs_stay_within_their_bound),
         cmocka_unit_test(a_full_pass_is_made_once),
         cmocka_unit_test(a_full_pass_that_fails_is_tried_again),
-        cmocka_unit_test(threads_and_stops_change_nothing),
+        cmocka_unit_test(KV03_threads_and_stops_change_nothing),
         cmocka_unit_test(rows_say_what_was_asked),
         cmocka_unit_test(sparse_attention_is_ideal),
         cmocka_unit_test(a_bound_is_no_winner),
