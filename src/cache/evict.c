@@ -159,6 +159,14 @@ es_status es_evict_parse(const char *text, es_evict_spec *out, es_error *err)
     return ES_OK;
 }
 
+/* Writes a number in 15 digits, or in 17 where 15 give another one. */
+static void write_number(double value, char out[32])
+{
+    snprintf(out, 32, "%.15g", value);
+    if (strtod(out, NULL) != value)
+        snprintf(out, 32, "%.17g", value);
+}
+
 void es_evict_write(const es_evict_spec *spec, char *out, size_t size)
 {
     size_t used = (size_t)snprintf(out, size, "%s", es_eviction_name(spec->policy));
@@ -167,9 +175,10 @@ void es_evict_write(const es_evict_spec *spec, char *out, size_t size)
         const double value = value_of(spec, o);
         if (!takes(spec->policy, o) || value == ES_EVICT_UNSET)
             continue;
-        const int more =
-            o->word[0] ? snprintf(out + used, size - used, ":%s=%s", o->name, o->word[value > 0.0])
-                       : snprintf(out + used, size - used, ":%s=%.17g", o->name, value);
+        char number[32];
+        write_number(value, number);
+        const int more = snprintf(out + used, size - used, ":%s=%s", o->name,
+                                  o->word[0] ? o->word[value > 0.0] : number);
         used += (size_t)more;
     }
 }

@@ -43,9 +43,12 @@ typedef struct es_engine {
 const es_engine *es_engine_at(int64_t at);
 
 /*! es_fit_full() : the unit keeps every key. es_fit_types() : K and V of the unit get these types,
- *  NULL: as the model computes. */
+ *  NULL: as the model computes; returns whether the plan has others. */
 void es_fit_full(es_engine_fit *fit, int64_t unit);
-void es_fit_types(es_engine_fit *fit, int64_t unit, const es_kv_type *k, const es_kv_type *v);
+bool es_fit_types(es_engine_fit *fit, int64_t unit, const es_kv_type *k, const es_kv_type *v);
+
+/*! es_fit_same_format() : returns whether two number types are the same. */
+bool es_fit_same_format(const es_kv_format *a, const es_kv_format *b);
 
 /*! es_fit_drop_policies() : every unit whose policy is not among `names` (NULL-ended) keeps every
  *  key; a note names the policies. Returns how many there are. */

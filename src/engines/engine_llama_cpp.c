@@ -22,12 +22,17 @@ static void fit_plan(es_engine_fit *fit)
     const es_kv_type *k = type_of(fit, ES_KV_KEYS), *v = type_of(fit, ES_KV_VALUES);
     const int64_t units = fit->plan->layers * fit->plan->kv_heads;
     es_fit_drop_policies(fit, none, "llama.cpp, which drops none");
+    int64_t typed = 0;
     for (int64_t u = 0; u < units; u++)
-        es_fit_types(fit, u, k, v);
-    fprintf(fit->notes, "number types by head: all have one type for K and one for V, the finest "
-                        "of the plan or the next finer one\n");
-    fprintf(fit->notes, "rotation is llama.cpp's own choice: recent versions rotate quantised rows "
-                        "where 64 divides the width of a head\n");
+        typed += es_fit_types(fit, u, k, v);
+    if (typed)
+        fprintf(fit->notes,
+                "number types by head: all have one type for K and one for V, the finest "
+                "of the plan or the next finer one\n");
+    if ((k && k->scale_bits) || (v && v->scale_bits))
+        fprintf(fit->notes,
+                "rotation is llama.cpp's own choice: recent versions rotate quantised rows "
+                "where 64 divides the width of a head\n");
 }
 
 static void write_arguments(const es_engine_fit *fit, FILE *out)

@@ -24,20 +24,38 @@ static int64_t most_sinks(const es_engine_fit *fit)
     return most;
 }
 
-/* Gives all heads of a layer the keys of the one that keeps most. */
-static void share_layer(es_engine_fit *fit, int64_t layer)
+/* Gives all heads of a layer the keys of the one that keeps most. Returns how many have others by
+ * that. */
+static int64_t share_layer(es_engine_fit *fit, int64_t layer)
 {
     const es_plan *p = fit->plan;
     const int64_t first = layer * p->kv_heads;
-    int64_t most = first;
+    int64_t most = first, changed = 0;
     for (int64_t u = first; u < first + p->kv_heads; u++)
         if (!fit->runs[u].evict.policy ||
             (fit->runs[most].evict.policy && fit->keys[u] > fit->keys[most]))
             most = u;
     for (int64_t u = first; u < first + p->kv_heads; u++) {
+        changed += !es_evict_same(&fit->runs[u].evict, &fit->runs[most].evict) ||
+                   fit->keys[u] != fit->keys[most];
         fit->runs[u].evict = fit->runs[most].evict;
         fit->keys[u] = fit->keys[most];
     }
+    return changed;
+}
+
+/* Returns how many units drop keys; *fewer gets how many of them have fewer sinks than others. */
+static int64_t count_dropping(const es_engine_fit *fit, int64_t *fewer)
+{
+    const int64_t sinks = most_sinks(fit);
+    int64_t count = 0;
+    *fewer = 0;
+    for (int64_t u = 0; u < fit->plan->layers * fit->plan->kv_heads; u++)
+        if (fit->runs[u].evict.policy) {
+            *fewer += fit->runs[u].evict.sinks < sinks;
+            count++;
+        }
+    return count;
 }
 
 static void fit_plan(es_engine_fit *fit)
@@ -46,19 +64,23 @@ static void fit_plan(es_engine_fit *fit)
     const es_plan *p = fit->plan;
     const es_kv_type *type = es_kv_type_find(takes_fp8(fit) ? "fp8" : "f16");
     es_fit_drop_policies(fit, stream, "TensorRT-LLM, whose windows are sinks and newest keys");
+    int64_t shared = 0, typed = 0, fewer;
     for (int64_t l = 0; l < p->layers; l++)
-        share_layer(fit, l);
+        shared += share_layer(fit, l);
     for (int64_t u = 0; u < p->layers * p->kv_heads; u++)
-        es_fit_types(fit, u, type, type);
-    fprintf(fit->notes, "numbers of keys by head: a layer has one window, that of its largest "
-                        "head, and all layers as many sinks\n");
-    if (p->prompt)
+        typed += es_fit_types(fit, u, type, type);
+    const int64_t dropping = count_dropping(fit, &fewer);
+    if (shared || fewer)
+        fprintf(fit->notes, "numbers of keys by head: a layer has one window, that of its largest "
+                            "head, and all layers as many sinks\n");
+    if (p->prompt && dropping)
         fprintf(fit->notes,
                 "dropping keys of the prompt alone: windows slide, and have %lld tokens more for "
                 "what follows the prompt up to the plan's context\n",
                 (long long)(p->context - p->prompt));
-    fprintf(fit->notes, "number types by head: all have %s\n",
-            type->largest > 0.0f ? "fp8" : "16 bits, since some head needs more than fp8");
+    if (typed)
+        fprintf(fit->notes, "number types by head: all have %s\n",
+                type->largest > 0.0f ? "fp8" : "16 bits, since some head needs more than fp8");
 }
 
 /* Returns the window of a layer. A query of decode mode sees one key more than is held between two

@@ -17,18 +17,22 @@ static void fit_plan(es_engine_fit *fit)
     static const char *const none[] = {NULL};
     const es_plan *p = fit->plan;
     const es_kv_type *fp8 = es_kv_type_find("fp8"), *f16 = es_kv_type_find("f16");
-    int64_t skipped = 0;
+    int64_t skipped = 0, changed = 0;
     es_fit_drop_policies(fit, none, "vLLM, which drops none");
     for (int64_t l = 0; l < p->layers; l++) {
         const es_kv_type *type = takes_fp8(fit, l) ? fp8 : f16;
         skipped += type == f16;
         for (int64_t g = 0; g < p->kv_heads; g++)
-            es_fit_types(fit, l * p->kv_heads + g, type, type);
+            changed += es_fit_types(fit, l * p->kv_heads + g, type, type);
     }
-    fprintf(fit->notes,
-            "number types: fp8 (e4m3, scale 1) for K and V of a layer, or 16 bits; %lld of %lld "
-            "layers have a head that needs more than fp8 and are skipped\n",
-            (long long)skipped, (long long)p->layers);
+    if (!changed)
+        return;
+    fprintf(fit->notes, "number types: fp8 (e4m3, scale 1) for K and V of a layer, or 16 bits");
+    if (skipped)
+        fprintf(fit->notes,
+                "; %lld of %lld layers have a head that needs more than fp8 and are skipped",
+                (long long)skipped, (long long)p->layers);
+    fprintf(fit->notes, "\n");
 }
 
 static void write_arguments(const es_engine_fit *fit, FILE *out)

@@ -59,13 +59,6 @@ typedef struct account {
     bool unknown;         /* some risk is not known */
 } account;
 
-/* Returns whether two number types are the same. */
-static bool same_format(const es_kv_format *a, const es_kv_format *b)
-{
-    char x[ES_KV_NAME], y[ES_KV_NAME];
-    return strcmp(es_kv_format_name(a, x, sizeof x), es_kv_format_name(b, y, sizeof y)) == 0;
-}
-
 /* Counts what the engine runs. */
 static account count_units(const es_engine_fit *fit)
 {
@@ -75,9 +68,9 @@ static account count_units(const es_engine_fit *fit)
         const es_cache_unit *runs = &fit->runs[u], *asked = &fit->planned[u];
         const double bits = es_kv_format_bits(&runs->k, ES_KV_KEYS, p->head_dim) +
                             es_kv_format_bits(&runs->v, ES_KV_VALUES, p->head_dim);
-        const bool planned = es_evict_same(&runs->evict, &asked->evict) &&
-                             same_format(&runs->k, &asked->k) && same_format(&runs->v, &asked->v) &&
-                             fit->keys[u] == p->unit[u].keys;
+        const bool planned =
+            es_evict_same(&runs->evict, &asked->evict) && es_fit_same_format(&runs->k, &asked->k) &&
+            es_fit_same_format(&runs->v, &asked->v) && fit->keys[u] == p->unit[u].keys;
         a.as_planned += planned;
         a.bytes += (double)fit->keys[u] * (double)p->head_dim * bits / 8.0;
         a.unknown = a.unknown || isnan(p->unit[u].risk);

@@ -15,10 +15,19 @@ void es_fit_full(es_engine_fit *fit, int64_t unit)
     fit->keys[unit] = es_plan_sees_all(fit->plan, unit / fit->plan->kv_heads);
 }
 
-void es_fit_types(es_engine_fit *fit, int64_t unit, const es_kv_type *k, const es_kv_type *v)
+bool es_fit_same_format(const es_kv_format *a, const es_kv_format *b)
 {
-    fit->runs[unit].k = (es_kv_format){.type = k, .scale = 1.0};
-    fit->runs[unit].v = (es_kv_format){.type = v, .scale = 1.0};
+    char x[ES_KV_NAME], y[ES_KV_NAME];
+    return strcmp(es_kv_format_name(a, x, sizeof x), es_kv_format_name(b, y, sizeof y)) == 0;
+}
+
+bool es_fit_types(es_engine_fit *fit, int64_t unit, const es_kv_type *k, const es_kv_type *v)
+{
+    es_cache_unit *runs = &fit->runs[unit];
+    const es_cache_unit *planned = &fit->planned[unit];
+    runs->k = (es_kv_format){.type = k, .scale = 1.0};
+    runs->v = (es_kv_format){.type = v, .scale = 1.0};
+    return !es_fit_same_format(&runs->k, &planned->k) || !es_fit_same_format(&runs->v, &planned->v);
 }
 
 int64_t es_fit_drop_policies(es_engine_fit *fit, const char *const *names, const char *engine)

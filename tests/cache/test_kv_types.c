@@ -424,7 +424,7 @@ static bool shares_with_odd(const es_kv_format *f, es_kv_side side, const float 
 /* Random bits in every type: nothing traps (the sanitizers watch conversions), NaN never becomes
  * finite, Inf only in fp8, which saturates, and only a NaN or Inf makes NaN of numbers below 1e4.
  */
-static void any_bits_can_be_rounded(void **state)
+static void KV02_any_bits_can_be_rounded(void **state)
 {
     (void)state;
     enum { N = 6, D = 70 };
@@ -459,7 +459,7 @@ static void any_bits_can_be_rounded(void **state)
 }
 
 /* Rows of 0 come back as 0 in every format. */
-static void zeros_come_back(void **state)
+static void KV02_zeros_come_back(void **state)
 {
     (void)state;
     for (int64_t t = 0; es_kv_type_at(t); t++)
@@ -652,8 +652,8 @@ TEST_FILE(kv_types)
                                        cmocka_unit_test(rotations_keep_rows),
                                        cmocka_unit_test(kivi_holds_an_incomplete_group_fine),
                                        cmocka_unit_test(kivi_says_which_places_are_coarse),
-                                       cmocka_unit_test(any_bits_can_be_rounded),
-                                       cmocka_unit_test(zeros_come_back),
+                                       cmocka_unit_test(KV02_any_bits_can_be_rounded),
+                                       cmocka_unit_test(KV02_zeros_come_back),
                                        cmocka_unit_test(rows_may_be_apart),
                                        cmocka_unit_test(formats_are_read_and_written),
                                        cmocka_unit_test(formats_that_are_refused),

@@ -192,6 +192,45 @@ static void comments_say_what_is_lost(void **state)
     es_plan_free(p);
 }
 
+/* The text for an engine does not hold `says`. */
+static void expect_not(const es_plan *p, const char *engine, const char *says)
+{
+    char *text;
+    size_t size;
+    assert_ok(es_plan_export(p, "p.json", engine, &text, &size, &err));
+    if (strstr(text, says))
+        fail_msg("%s: found: %s\n%s", engine, says, text);
+    es_plan_export_free(text);
+}
+
+/* A plan that an engine runs as it is has no note about what it cannot do. */
+static void comments_list_no_loss_that_is_none(void **state)
+{
+    (void)state;
+    es_plan *p = same_units(ES_PLAN_DECODE, "stream:sinks=4", 20, "fp8");
+    expect(p, "tensorrt-llm", "# TensorRT-LLM can run all of it.\n");
+    set_unit(p, 2, "stream:sinks=4", 16, "fp8", "fp8");
+    expect(p, "tensorrt-llm", "numbers of keys by head: a layer has one window");
+    expect_not(p, "tensorrt-llm", "number types");
+    set_unit(p, 2, "stream:sinks=3", 20, "fp8", "fp8");
+    set_unit(p, 3, "stream:sinks=3", 20, "fp8", "fp8");
+    expect(p, "tensorrt-llm", "and all layers as many sinks");
+    es_plan_free(p);
+    p = same_units(ES_PLAN_PROMPT, "full", 64, "f16");
+    expect(p, "tensorrt-llm", "# TensorRT-LLM can run all of it.\n");
+    expect(p, "vllm", "# vLLM can run all of it.\n");
+    expect(p, "llama.cpp", "# llama.cpp can run all of it.\n");
+    es_plan_free(p);
+    p = same_units(ES_PLAN_NONE, "full", 100, "fp8");
+    expect(p, "vllm", "# vLLM can run all of it.\n");
+    strcpy(p->unit[0].k_type, "q4_0");
+    expect(p, "vllm", "number types: fp8 (e4m3, scale 1) for K and V of a layer, or 16 bits\n");
+    expect_not(p, "vllm", "skipped");
+    strcpy(p->unit[0].k_type, "f16");
+    expect(p, "vllm", "1 of 3 layers have a head that needs more than fp8 and are skipped\n");
+    es_plan_free(p);
+}
+
 static void files_are_written_once(void **state)
 {
     (void)state;
@@ -244,6 +283,7 @@ TEST_FILE(engines)
         cmocka_unit_test(tensorrt_llm_has_windows),
         cmocka_unit_test(python_files_hold_the_plan),
         cmocka_unit_test(comments_say_what_is_lost),
+        cmocka_unit_test(comments_list_no_loss_that_is_none),
         cmocka_unit_test_setup_teardown(files_are_written_once, make_folder, remove_folder),
         cmocka_unit_test(what_an_engine_cannot_run_is_refused),
     };

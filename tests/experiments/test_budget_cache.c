@@ -387,22 +387,76 @@ static void plans_do_what_is_predicted(void **state)
     es_answer_free(a);
 }
 
-/* Without held-out text the third finding predicts the best single setting. It is the number of the
- * table of allocations, of which it prints three digits. */
+/* Asks pebble for a small plan, with one more option and held-out text if they are not NULL. */
+static es_answer *ask_small(const char *option, const char *value, const char *verify)
+{
+    static const char text[] = ES_TESTS_DIR "/../models/pebble/alice.txt",
+                      pebble[] = ES_TESTS_DIR "/../models/pebble";
+    return ask((const char *const[]){"model",
+                                     pebble,
+                                     "text",
+                                     text,
+                                     "context",
+                                     "64",
+                                     "blocks",
+                                     "3",
+                                     "query-count",
+                                     "2",
+                                     "policy",
+                                     "stream,h2o",
+                                     "kv-type",
+                                     "f16,q8_0",
+                                     "ratio",
+                                     "0.25",
+                                     option,
+                                     value,
+                                     verify ? "verify" : NULL,
+                                     verify,
+                                     NULL,
+                                     NULL});
+}
+
+/* Without held-out text the third finding predicts the best single setting and the plan, both by
+ * sums: the numbers of the table of allocations, of which it prints three digits. */
 static void findings_predict_as_the_table_does(void **state)
 {
     (void)state;
-    static const char said[] = "should cost ", text[] = ES_TESTS_DIR "/../models/pebble/alice.txt",
+    static const char *const said[] = {"(without the rehearsal), ", "should cost "};
+    es_answer *a = ask_small(NULL, NULL, NULL);
+    const es_table *ways = es_answer_find(a, "allocations");
+    assert_string_equal(es_table_get_text(ways, 1, "allocation"), "uniform");
+    for (int64_t i = 0; i < 2; i++) {
+        const double predicted = es_table_get(ways, i, "kl_predicted");
+        const char *number = strstr(es_answer_finding(a, 2), said[i]);
+        assert_non_null(number);
+        assert_near(strtod(number + strlen(said[i]), NULL), predicted, 0.005 * predicted);
+    }
+    es_answer_free(a);
+}
+
+/* One setting for the whole model is the best single setting, whether it is verified or not. */
+static void findings_say_that_the_plan_is_a_single_setting(void **state)
+{
+    (void)state;
+    static const char *const verify[] = {NULL, ES_TESTS_DIR "/golden/pebble/alice-line.txt"};
+    for (int i = 0; i < 2; i++) {
+        es_answer *a = ask_small("granularity", "model", verify[i]);
+        assert_non_null(strstr(es_answer_finding(a, 2), " is the plan itself."));
+        es_answer_free(a);
+    }
+}
+
+/* The last query of 64 tokens finds all of them in f16 with a residual of 64. */
+static void kivi_counts_what_the_last_query_finds(void **state)
+{
+    (void)state;
+    static const char text[] = ES_TESTS_DIR "/../models/pebble/alice.txt",
                       pebble[] = ES_TESTS_DIR "/../models/pebble";
     es_answer *a = ask((const char *const[]){
-        "model", pebble, "text", text, "context", "64", "blocks", "3", "query-count", "2", "policy",
-        "stream,h2o", "kv-type", "f16,q8_0", "ratio", "0.25", NULL, NULL});
-    const es_table *ways = es_answer_find(a, "allocations");
-    const double predicted = es_table_get(ways, 1, "kl_predicted");
-    const char *number = strstr(es_answer_finding(a, 2), said);
-    assert_string_equal(es_table_get_text(ways, 1, "allocation"), "uniform");
-    assert_non_null(number);
-    assert_near(strtod(number + strlen(said), NULL), predicted, 0.005 * predicted);
+        "model", pebble, "text", text, "context", "64", "blocks", "2", "query-count", "2", "evict",
+        "none", "kv-type", "kivi2:residual=64", "ratio", "1", NULL, NULL});
+    const es_table *t = es_answer_find(a, "plan");
+    assert_equals(es_table_get(t, 0, "bytes_after"), es_table_get(t, 0, "bytes_before"));
     es_answer_free(a);
 }
 
@@ -420,6 +474,8 @@ TEST_FILE(budget_cache)
         cmocka_unit_test(single_settings_are_the_best_of_all),
         cmocka_unit_test(plans_do_what_is_predicted),
         cmocka_unit_test(findings_predict_as_the_table_does),
+        cmocka_unit_test(findings_say_that_the_plan_is_a_single_setting),
+        cmocka_unit_test(kivi_counts_what_the_last_query_finds),
     };
     return cmocka_run_group_tests(tests, make_inputs, remove_folder);
 }

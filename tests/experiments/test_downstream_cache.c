@@ -2,9 +2,11 @@
 /* test_downstream_cache.c : the study `downstream` with caches of a decoder. Embeddings are
  * compared with means of hidden states that the model gives with a cache of the public functions,
  * text by text, whose prompt and keys are written down here. */
+#include "folder.h"
 #include "golden.h"
 
 #include <esscher/cache.h>
+#include <esscher/plan.h>
 #include <esscher/study.h>
 
 #include "experiments/downstream/downstream.h"
@@ -18,20 +20,19 @@ static int64_t start[TEXTS + 1] = {0, 30, 71, 83}; /* texts of 30, 41 and 12 tok
 
 static int set_up(void **state)
 {
-    (void)state;
     for (int i = 0; i < 120; i++)
         ids[i] = (31 * i + 7) % 96;
-    return es_model_open(golden_path("decoders/llama"), &(es_model_opts){.precision = ES_F64},
-                         &decoder, &err) == ES_OK
+    return make_folder(state) != 0 ? -1
+           : es_model_open(golden_path("decoders/llama"), &(es_model_opts){.precision = ES_F64},
+                           &decoder, &err) == ES_OK
                ? 0
                : -1;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     es_model_close(decoder);
-    return 0;
+    return remove_folder(state);
 }
 
 /* What the cache of one text is asked for. */
@@ -134,6 +135,34 @@ static void one_layer_has_a_cache(void **state)
     assert_above(found[1][H], found[0][H]); /* other layers see all keys */
 }
 
+/* A text that ends before the prompt does loses no keys by a plan, whose types it keeps. */
+static void short_texts_have_the_types_of_a_plan(void **state)
+{
+    (void)state;
+    enum { UNITS = 64 };
+    const es_model_config *c = es_model_config_of(decoder);
+    const es_blocks texts = {.ids = ids, .start = start + 2, .count = 1};
+    const es_downstream lab = {.model = decoder, .texts = &texts, .embed = true};
+    es_cache_unit units[2][UNITS] = {0};
+    double found[2][H + 1];
+    assert_true(c->layers * c->kv_heads <= UNITS);
+    for (int i = 0; i < 2; i++) {
+        es_cache_setting setting = {
+            .mode = i ? ES_EVICT_NOTHING : ES_EVICT_PROMPT, .prompt = 20, .units = units[i]};
+        for (int64_t u = 0; u < c->layers * c->kv_heads; u++) {
+            if (!i)
+                assert_ok(es_evict_parse("h2o", &units[i][u].evict, &err));
+            units[i][u].evict.keys = i ? 0 : 3;
+            assert_ok(es_kv_format_parse(u % 2 ? "q4_0" : "f16", &units[i][u].k, &err));
+            assert_ok(es_kv_format_parse(u % 3 ? "q4_0" : "q8_0", &units[i][u].v, &err));
+        }
+        setting.unit = units[i][0];
+        const es_thinning t = {.cache = &setting, .layer = -1};
+        assert_ok(es_downstream_run(&lab, &t, 0, 1, NULL, found[i], &err));
+    }
+    assert_memory_equal(found[0], found[1], H * sizeof *found[0]);
+}
+
 /* ---- the study ---- */
 
 static const char pebble[] = ES_TESTS_DIR "/../models/pebble";
@@ -184,6 +213,89 @@ static void rows_name_the_cache(void **state)
     es_answer_free(b);
 }
 
+/* Returns whether a finding has these words. */
+static bool is_found(const es_answer *a, const char *words)
+{
+    for (int64_t k = 0; es_answer_finding(a, k); k++)
+        if (strstr(es_answer_finding(a, k), words))
+            return true;
+    return false;
+}
+
+/* Writes a plan for pebble in which each head keeps 8 keys of h2o in q8_0. Layers from `first` on
+ * keep everything. */
+static void write_plan(const char *file, es_plan_mode mode, int64_t first)
+{
+    es_model_config c;
+    char config[512];
+    es_plan *p;
+    snprintf(config, sizeof config, "%s/config.json", pebble);
+    assert_ok(es_model_config_load(config, &c, &err));
+    assert_ok(es_plan_new_cache(&c, mode, mode == ES_PLAN_PROMPT ? 40 : 0, 80, NULL, &p, &err));
+    for (int64_t u = 0; u < first * c.kv_heads; u++) {
+        es_plan_unit *unit = &p->unit[u];
+        snprintf(unit->policy, sizeof unit->policy, "h2o:sinks=0:recent=4");
+        snprintf(unit->k_type, sizeof unit->k_type, "q8_0");
+        snprintf(unit->v_type, sizeof unit->v_type, "q8_0");
+        unit->keys = 8;
+    }
+    assert_ok(es_plan_save(p, file, true, &err));
+    es_plan_free(p);
+}
+
+/* A plan of a cache runs in its mode, as the same options do; one that keeps the keys of a layer
+ * changes less. */
+static void plans_of_caches_run_in_their_mode(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"prompt", "decode"};
+    char file[512];
+    snprintf(file, sizeof file, "%s", in_folder("p.plan.json"));
+    for (int i = 0; i < 2; i++) {
+        const es_plan_mode mode = i ? ES_PLAN_DECODE : ES_PLAN_PROMPT;
+        const char *const options[] = {"evict", modes[i],  "policy", "h2o:recent=4",      "keys",
+                                       "8",     "kv-type", "q8_0",   i ? NULL : "prompt", "40",
+                                       NULL};
+        es_answer *asked = ask(options, 1, ES_OK), *planned[2];
+        for (int k = 0; k < 2; k++) {
+            write_plan(file, mode, 4 - k);
+            planned[k] = ask((const char *const[]){"plan", file, NULL}, 2, ES_OK);
+        }
+        const es_table *t = es_answer_find(planned[0], "rows");
+        const double cosine = es_table_get(t, 1, "cosine"),
+                     other = es_table_get(es_answer_find(planned[1], "rows"), 1, "cosine");
+        assert_int_equal(es_table_rows(t), 2);
+        assert_equals(cosine, es_table_get(es_answer_find(asked, "rows"), 1, "cosine"));
+        assert_below(cosine, 1.0 - 1e-4);
+        assert_above(other, cosine);
+        assert_string_equal(es_table_get_text(t, 1, "policy"), "plan p.plan.json");
+        assert_string_equal(es_table_get_text(t, 1, "evict"), modes[i]);
+        assert_int_equal(is_found(planned[0], "after the first 40 tokens of each text"), !i);
+        assert_true(is_found(planned[0], "made for 80 tokens and texts have up to "));
+        es_answer_free(asked);
+        es_answer_free(planned[0]);
+        es_answer_free(planned[1]);
+    }
+    ask((const char *const[]){"plan", file, "ablate", "yes", NULL}, 1, ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "downstream.options");
+}
+
+/* Texts that end before the prompt does lose nothing, which a mean over texts does not show. */
+static void short_texts_are_a_caution(void **state)
+{
+    (void)state;
+    static const char *const prompts[] = {"1", "100", "1000"};
+    for (int i = 0; i < 3; i++) {
+        const char *const options[] = {
+            "evict",    "prompt", "policy", "stream", "keys", "1", i == 2 ? NULL : "prompt",
+            prompts[i], NULL};
+        es_answer *a = ask(options, 1, ES_OK);
+        assert_int_equal(is_found(a, "texts are not longer than the prompt and lose no keys"),
+                         i == 1);
+        es_answer_free(a);
+    }
+}
+
 static void options_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -212,7 +324,10 @@ TEST_FILE(downstream_cache)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(embeddings_are_those_of_each_text),
         cmocka_unit_test(one_layer_has_a_cache),
+        cmocka_unit_test(short_texts_have_the_types_of_a_plan),
         cmocka_unit_test(rows_name_the_cache),
+        cmocka_unit_test(plans_of_caches_run_in_their_mode),
+        cmocka_unit_test(short_texts_are_a_caution),
         cmocka_unit_test(options_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

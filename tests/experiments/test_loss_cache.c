@@ -413,28 +413,35 @@ static bool stop_early(void *user, const es_progress *now)
     return now->share > 0.3;
 }
 
-/* Any number of threads, and a run that is stopped and resumed. */
-static void threads_and_stops_change_nothing(void **state)
+/* Compares numbers of threads, and a run that is stopped and resumed. */
+static void check_threads_and_stops(const char *evict, const char *policies)
 {
-    (void)state;
     static char one[65536], other[65536];
     char run[512];
     es_answer *a;
     request r = {.count = 0};
     add(&r, "model", pebble);
     add(&r, "ids", in_folder("ids.npy"));
-    ADD(&r, "evict", "prompt", "policy", "h2o,snapkv:window=8,oracle", "keys", "16,32", "kv-type",
-        "f32", "kv-type", "q4_0,q8_0");
+    ADD(&r, "evict", evict, "policy", policies, "keys", "16,32", "kv-type", "f32", "kv-type",
+        "q4_0,q8_0");
     snprintf(run, sizeof run, "%s", in_folder("cache.run"));
     csv_of(&(es_study_opts){.exec.threads = 1}, &r, one);
     for (int threads = 2; threads < 5; threads += 2) {
         csv_of(&(es_study_opts){.exec.threads = threads}, &r, other);
         assert_string_equal(one, other);
     }
-    const es_study_opts opts = {.exec.threads = 1, .progress = stop_early, .out = run};
+    const es_study_opts opts = {
+        .exec.threads = 1, .progress = stop_early, .out = run, .force = true};
     assert_int_equal(ask_status(&opts, &r, &a), ES_E_INTERRUPTED);
     csv_of(&(es_study_opts){.exec.threads = 2, .out = run, .resume = true}, &r, other);
     assert_string_equal(one, other);
+}
+
+static void KV03_threads_and_stops_change_nothing(void **state)
+{
+    (void)state;
+    check_threads_and_stops("prompt", "h2o,snapkv:window=8,oracle");
+    check_threads_and_stops("decode", "h2o,tova");
 }
 
 /* ---- rows ---- */
@@ -471,17 +478,34 @@ static void rows_say_what_was_asked(void **state)
 }
 
 /* A policy without --evict chooses from all keys for every query, and its row says so. */
+/* Returns whether a finding has these words. */
+static bool is_found(const es_answer *a, const char *words)
+{
+    for (int64_t k = 0; es_answer_finding(a, k); k++)
+        if (strstr(es_answer_finding(a, k), words))
+            return true;
+    return false;
+}
+
+/* A policy without --evict is ideal mode, whether --evict ideal is given or not. The finding says
+ * so unless a cache can keep the same keys. */
 static void sparse_attention_is_ideal(void **state)
 {
+    static const char *const policies[] = {"heavy", "h2o", "h2o", "stream"};
     (void)state;
-    request r = {.count = 0};
-    add(&r, "model", pebble);
-    add(&r, "ids", in_folder("ids.npy"));
-    ADD(&r, "policy", "heavy", "keys", "16");
-    es_answer *a = ask(&r);
-    const es_table *t = es_answer_find(a, "settings");
-    assert_string_equal(es_table_get_text(t, 1, "evict"), "ideal");
-    es_answer_free(a);
+    for (int i = 0; i < 4; i++) {
+        request r = {.count = 0};
+        add(&r, "model", pebble);
+        add(&r, "ids", in_folder("ids.npy"));
+        ADD(&r, "policy", policies[i], "keys", "16");
+        if (i == 2)
+            add(&r, "evict", "ideal");
+        es_answer *a = ask(&r);
+        const es_table *t = es_answer_find(a, "settings");
+        assert_string_equal(es_table_get_text(t, 1, "evict"), "ideal");
+        assert_int_equal(is_found(a, "Ideal: keys are chosen anew for every query"), i < 3);
+        es_answer_free(a);
+    }
 }
 
 /* A policy that looks at later tokens is a bound: the finding is about one that a cache can run. */
@@ -515,11 +539,30 @@ static void keys_without_a_choice_are_a_caution(void **state)
         add(&r, "ids", in_folder("ids.npy"));
         ADD(&r, "evict", "prompt", "policy", policies[i], "keys", keys[i]);
         es_answer *a = ask(&r);
-        bool said = false;
-        for (int64_t k = 0; es_answer_finding(a, k); k++)
-            said = said || strstr(es_answer_finding(a, k), i ? "34 keys snapkv:sinks=2 has none"
-                                                             : "32 keys snapkv has none");
-        assert_int_equal(said, i != 1);
+        assert_int_equal(
+            is_found(a, i ? "34 keys snapkv:sinks=2 has none" : "32 keys snapkv has none"), i != 1);
+        es_answer_free(a);
+    }
+}
+
+/* The 128 tokens of a block stay in f16 with the residual of 128 that KIVI has. */
+static void types_that_round_nothing_are_a_caution(void **state)
+{
+    static const char *const types[] = {"kivi2", "q8_0,kivi2", "kivi4,q8_0", "kivi2:residual=64",
+                                        "q4_0"};
+    static const char *const said[] = {
+        "Caution: kivi2 rounds no keys and values in blocks of 128 tokens, because the newest 128 "
+        "stay in f16.",
+        "Caution: kivi2 rounds no values in blocks of 128 tokens",
+        "Caution: kivi4 rounds no keys in blocks of 128 tokens"};
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        request r = {.count = 0};
+        add(&r, "model", pebble);
+        add(&r, "ids", in_folder("ids.npy"));
+        add(&r, "kv-type", types[i]);
+        es_answer *a = ask(&r);
+        assert_int_equal(is_found(a, i < 3 ? said[i] : " rounds no "), i < 3);
         es_answer_free(a);
     }
 }
@@ -618,11 +661,12 @@ TEST_FILE(loss_cache)
         cmocka_unit_test(runs_stay_within_their_bound),
         cmocka_unit_test(a_full_pass_is_made_once),
         cmocka_unit_test(a_full_pass_that_fails_is_tried_again),
-        cmocka_unit_test(threads_and_stops_change_nothing),
+        cmocka_unit_test(KV03_threads_and_stops_change_nothing),
         cmocka_unit_test(rows_say_what_was_asked),
         cmocka_unit_test(sparse_attention_is_ideal),
         cmocka_unit_test(a_bound_is_no_winner),
         cmocka_unit_test(keys_without_a_choice_are_a_caution),
+        cmocka_unit_test(types_that_round_nothing_are_a_caution),
         cmocka_unit_test(kl_stands_beside_other_settings),
         cmocka_unit_test(what_cannot_be_is_refused),
     };

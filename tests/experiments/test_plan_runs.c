@@ -299,6 +299,40 @@ static void loss_by_a_plan_of_one_policy_is_the_policy(void **state)
     es_answer_free(b);
 }
 
+/* Returns whether a finding has these words. */
+static bool is_found(const es_answer *a, const char *words)
+{
+    for (int64_t k = 0; es_answer_finding(a, k); k++)
+        if (strstr(es_answer_finding(a, k), words))
+            return true;
+    return false;
+}
+
+/* A plan at another context is a finding, which a message on stderr is not. */
+static void plans_for_another_context_are_a_caution(void **state)
+{
+    (void)state;
+    static const char *const blocks[] = {"64", "96"};
+    const es_model_config c = config_of(pebble);
+    const char *line = ES_TESTS_DIR "/golden/pebble/alice-line.txt";
+    for (int i = 0; i < 4; i++) {
+        const bool sparse = i > 1;
+        es_plan *p = plan_pebble(&c);
+        es_answer *a;
+        assert_ok(es_plan_save(p, plan_file, true, &err));
+        es_plan_free(p);
+        assert_ok(ask(sparse ? "sparse" : "loss",
+                      GIVEN("model", pebble, "text", line, "plan", plan_file,
+                            sparse ? "context" : "block", blocks[i % 2],
+                            sparse ? "contexts" : "blocks", "2"),
+                      &a));
+        assert_int_equal(is_found(a, sparse ? "made for 96 tokens and contexts have 64; its numbers"
+                                            : "made for 96 tokens and blocks have 64; its numbers"),
+                         i % 2 == 0);
+        es_answer_free(a);
+    }
+}
+
 /* A plan whose numbers are no defaults, written and read: what is run are its numbers. */
 static void loss_runs_by_the_plan_s_own_numbers(void **state)
 {
@@ -367,6 +401,10 @@ static void PL01_studies_refuse_plans_that_do_not_fit(void **state)
            "plan.options");
     refuse("loss", GIVEN("model", pebble, "text", line, "plan", plan_file, "span", "8"),
            "plan.options");
+    refuse("loss", GIVEN("model", pebble, "text", line, "plan", plan_file, "evict", "decode"),
+           "plan.options");
+    refuse("loss", GIVEN("model", pebble, "text", line, "plan", plan_file, "ratio", "0.5"),
+           "plan.options");
     refuse("downstream", GIVEN("model", folder, "tasks", tasks, "plan", plan_file, "policy", "top"),
            "plan.options");
     refuse("downstream", GIVEN("model", folder, "tasks", tasks, "plan", plan_file, "keep", "0.5"),
@@ -405,6 +443,7 @@ TEST_FILE(plan_runs)
         cmocka_unit_test(sparse_has_each_head_s_own_policy),
         cmocka_unit_test(loss_is_the_forward_pass_with_the_plan_s_specs),
         cmocka_unit_test(loss_by_a_plan_of_one_policy_is_the_policy),
+        cmocka_unit_test(plans_for_another_context_are_a_caution),
         cmocka_unit_test(loss_runs_by_the_plan_s_own_numbers),
         cmocka_unit_test(PL01_studies_refuse_plans_that_do_not_fit),
     };

@@ -333,6 +333,28 @@ static void a_bound_is_no_winner(void **state)
     es_answer_free(a);
 }
 
+/* The finding has the types, and says of two policies that differ by their seed alone that the
+ * difference may be chance; not of one that chooses at random. */
+static void a_difference_may_be_chance(void **state)
+{
+    static const char *const policies[] = {"random:seed=1,random:seed=2", "h2o,random"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        request r = {.count = 0};
+        ADD(&r, "model", pebble, "text", book, "context", "96", "contexts", "3", "query-count",
+            "6");
+        ADD(&r, "layer", "0,2", "evict", "prompt", "policy", policies[i], "keys", "8");
+        if (!i)
+            ADD(&r, "kv-type", "q8_0");
+        es_answer *a = ask(&r);
+        const char *said = es_answer_finding(a, 0);
+        assert_non_null(strstr(said, i ? "With 8 of the 48 keys of a prompt, "
+                                       : "With 8 of the 48 keys of a prompt in q8_0, "));
+        assert_int_equal(strstr(said, "; the difference may be chance.") != NULL, !i);
+        es_answer_free(a);
+    }
+}
+
 static double bound;
 
 static void note_bound(void *user, const es_cost *cost)
@@ -408,6 +430,7 @@ TEST_FILE(sparse_caches)
         cmocka_unit_test(random_loss_costs_as_much),
         cmocka_unit_test(everything_kept_is_no_error),
         cmocka_unit_test(a_bound_is_no_winner),
+        cmocka_unit_test(a_difference_may_be_chance),
         cmocka_unit_test(runs_stay_within_their_bound),
         cmocka_unit_test(what_cannot_be_is_refused),
     };

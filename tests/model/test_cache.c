@@ -343,7 +343,7 @@ static void write_large_values(void)
 
 /* Numbers that a type cannot hold are named. A value of 1e9 x is above 127 times 65504, the most
  * that q8_0 holds, where |x| > .0084. */
-static void numbers_out_of_range(void **state)
+static void KV02_numbers_out_of_range(void **state)
 {
     static const int32_t ids[] = {3, 1, 4, 15};
     es_model *m;
@@ -381,6 +381,7 @@ static void policies_as_text(void **state)
                                         "snapkv:sinks=4:window=8:kernel=7:pooling=max",
                                         "tova:protect=0:scope=kv",
                                         "expected:eps=0.02",
+                                        "expected:eps=0.30000000000000004",
                                         "random:seed=7",
                                         "h2o:alpha=0.2:beta=20"};
     (void)state;
@@ -391,6 +392,7 @@ static void policies_as_text(void **state)
         es_evict_write(&spec, text, sizeof text);
         assert_ok(es_evict_parse(text, &again, &err));
         assert_true(es_evict_same(&spec, &again));
+        assert_string_equal(text, texts[i]); /* and not alpha=0.20000000000000001 */
     }
     assert_ptr_equal(es_eviction_find("streamingllm"), es_eviction_find("stream"));
 }
@@ -463,7 +465,7 @@ TEST_FILE(cache)
         cmocka_unit_test(threads_give_the_same_bits),
         cmocka_unit_test(memory_stays_within_its_bound),
         cmocka_unit_test(refusals),
-        cmocka_unit_test_setup_teardown(numbers_out_of_range, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(KV02_numbers_out_of_range, make_folder, remove_folder),
         cmocka_unit_test(policies_as_text),
         cmocka_unit_test(help_lists_the_rows),
         cmocka_unit_test(pyramid_by_hand),

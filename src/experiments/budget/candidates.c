@@ -328,8 +328,8 @@ static int64_t fill_grid(const budget_state *s, int64_t layer, int64_t *keys, bu
     return list_keys(grid->sees, s->mode == BUDGET_IDEAL ? 0.66 : 0.85, keys);
 }
 
-/* Sets the cost of all candidates. KIVI holds the newest places in f16: they are counted as at the
- * end of the context. */
+/* Sets the cost of all candidates. KIVI holds the newest places in f16: they are counted as the
+ * last query of the context, at place n - 1, finds them. */
 static void set_costs(const budget_params *p, budget_state *s)
 {
     const int64_t d = s->config->head_dim, n = budget_most_seen(s);
@@ -341,7 +341,8 @@ static void set_costs(const budget_params *p, budget_state *s)
             const double coarse = es_kv_format_bits(formats[side], (es_kv_side)side, d);
             const double old =
                 es_kv_format_by_query(formats[side])
-                    ? (double)es_kv_coarse_places(formats[side], (es_kv_side)side, n) / (double)n
+                    ? (double)es_kv_coarse_places(formats[side], (es_kv_side)side, n - 1) /
+                          (double)n
                     : 1.0;
             bits += fmax(old, 0.0) * coarse + (1.0 - fmax(old, 0.0)) * 16.0;
         }

@@ -289,42 +289,75 @@ static void add_price(const es_job *job, const budget_context *k, es_answer *a)
                           is_verified(s) ? " was predicted" : " was predicted for its own");
 }
 
+/* Returns whether an allocation is the plan. */
+static bool is_plan(const budget_state *s, const budget_context *k, const budget_choice *choices)
+{
+    for (int64_t u = 0; u < s->units; u++)
+        if (choices[u].candidate != k->plan[u].candidate || choices[u].keys != k->plan[u].keys)
+            return false;
+    return true;
+}
+
+/* Returns what was measured of a setting less that of the plan, on the same blocks. */
+static es_measured measured_difference(const es_job *job, int64_t setting)
+{
+    const budget_state *s = job->state;
+    const int end = budget_predicts_kl(job) ? ES_END_KL : ES_END_LOSS;
+    for (int64_t b = 0; b < s->verify.count; b++)
+        s->scratch[b] = budget_trial_of(job, budget_verify_runs(s, setting), b).ends[end] -
+                        budget_trial_of(job, budget_verify_runs(s, 0), b).ends[end];
+    return es_measured_mean(s->scratch, s->verify.count);
+}
+
+/* Adds what the single setting of least predicted error, called `name`, costs beside the plan. */
+static es_status add_single_cost(es_job *job, const budget_context *k, const char *name,
+                                 double predicted, es_answer *a, es_error *err)
+{
+    const budget_state *s = job->state;
+    const int64_t setting = budget_setting_of(s, BUDGET_UNIFORM, 0.0);
+    char number[ES_SAY_SIZE], other[ES_SAY_SIZE];
+    if (setting < 0) { /* both by sums alone: the rehearsal's factors belong to the plan */
+        budget_strategy ours = budget_strategy_of(s, BUDGET_OURS, budget_total(s, k->plan));
+        budget_choice *choices;
+        budget_forecast f;
+        ours.asked = true;
+        ES_TRY(budget_forecast_strategy(job, k, &ours, &choices, &f, err));
+        es_answer_add_finding(a,
+                              "%s should cost %s nats per token; the plan, predicted in the same "
+                              "way (without the rehearsal), %s.",
+                              name, es_say_number(predicted, (double)NAN, number),
+                              es_say_number(f.loss, (double)NAN, other));
+        return ES_OK;
+    }
+    const es_measured m = measured_answer(job, setting), more = measured_difference(job, setting);
+    es_answer_add_finding(a,
+                          "%s costs %s nats per token, which is %s %s than the plan on the same "
+                          "blocks.",
+                          name, es_say_number(m.value, m.se, number),
+                          es_say_number(fabs(more.value), more.se, other),
+                          more.value < 0.0 ? "less" : "more");
+    return ES_OK;
+}
+
 /* Adds what the single setting of least predicted error would cost, as in the table of
  * allocations. */
 static es_status add_single(es_job *job, const budget_context *k, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
-    const int64_t setting = budget_setting_of(s, BUDGET_UNIFORM, 0.0);
     const budget_strategy how = budget_strategy_of(s, BUDGET_UNIFORM, budget_total(s, k->plan));
-    char policy[BUDGET_SIZE], types[BUDGET_SIZE], number[ES_SAY_SIZE], more[ES_SAY_SIZE];
+    char policy[BUDGET_SIZE], types[BUDGET_SIZE], name[3 * BUDGET_SIZE];
     budget_choice *choices;
     budget_forecast f;
     ES_TRY(budget_forecast_strategy(job, k, &how, &choices, &f, err));
     budget_candidate_policy(s, choices[0].candidate, policy);
     budget_candidate_types(s, choices[0].candidate, types);
-    if (setting < 0) {
-        es_answer_add_finding(
-            a,
-            "Of single settings for all heads on as many bytes, the one predicted best (%s, "
-            "%.3g %% of the keys, %s) should cost %s nats per token.",
-            policy, 100.0 * budget_keys(s, choices) / budget_all_keys(s), types,
-            es_say_number(f.loss, (double)NAN, number));
-        return ES_OK;
-    }
-    const es_measured m = measured_answer(job, setting);
-    for (int64_t b = 0; b < s->verify.count; b++) {
-        const int end = budget_predicts_kl(job) ? ES_END_KL : ES_END_LOSS;
-        s->scratch[b] = budget_trial_of(job, budget_verify_runs(s, setting), b).ends[end] -
-                        budget_trial_of(job, budget_verify_runs(s, 0), b).ends[end];
-    }
-    const es_measured difference = es_measured_mean(s->scratch, s->verify.count);
-    es_answer_add_finding(
-        a,
-        "Of single settings for all heads on as many bytes, the one predicted best (%s, %.3g %% "
-        "of the keys, %s) costs %s nats per token, which is %s more than the plan on the same "
-        "blocks.",
-        policy, 100.0 * budget_keys(s, choices) / budget_all_keys(s), types,
-        es_say_number(m.value, m.se, number), es_say_number(difference.value, difference.se, more));
+    snprintf(name, sizeof name,
+             "Of single settings for all heads on as many bytes, the one predicted best (%s, %.3g "
+             "%% of the keys, %s)",
+             policy, 100.0 * budget_keys(s, choices) / budget_all_keys(s), types);
+    if (!is_plan(s, k, choices))
+        return add_single_cost(job, k, name, f.loss, a, err);
+    es_answer_add_finding(a, "%s is the plan itself.", name);
     return ES_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "experiments/budget/question.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -111,7 +112,8 @@ static const es_param params[] = {
      "number format of the cache that the plan replaces, to count its bytes", FIELD(cache),
      .choices = budget_dtypes, .default_value = "f16"},
     {"out-plan", 0, ES_PARAM_OUTPUT, "P.json",
-     "write the plan to a file, for `loss`, `downstream`, `sparse` and other programs",
+     "write the plan to a file, for `loss`, `downstream`, `encode`, `plan export` and other "
+     "programs; `sparse` runs ideal plans",
      FIELD(out_plan)},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL,
      "accept extra bytes at the end of a weight file (with a warning)", FIELD(allow_trailing),
@@ -165,19 +167,49 @@ static es_status open_model(es_job *job, const budget_params *p, budget_state *s
 
 /* ---- settings ---- */
 
+/* Returns smaller types that a plan of the share `asked` of all can have, where these need the
+ * share `least`; NULL: none are known. The newest places of KIVI, which stay in f16, are few in
+ * long contexts only. */
+static const char *smaller_types(const budget_state *s, double asked, double least)
+{
+    const double q4_0 = 4.5 / 8.0 * 2.0 * (double)s->config->head_dim; /* bytes of key and value */
+    double bytes = (double)INFINITY;
+    for (int64_t i = 0; i < s->P && s->mode != BUDGET_IDEAL; i++)
+        bytes = fmin(bytes, s->candidates[i].bytes);
+    if (s->mode != BUDGET_IDEAL && bytes > q4_0 && asked >= least * q4_0 / bytes)
+        return "q8_0,q4_0";
+    return s->mode == BUDGET_NONE && asked >= 0.25 && budget_most_seen(s) >= 512
+               ? "q8_0,q4_0,kivi2:residual=32"
+               : NULL;
+}
+
+/* Writes how to keep `least` at least: the option that was given, rounded up, or smaller types. */
+static void say_least(const budget_params *p, const budget_state *s, double least, char out[128])
+{
+    const double all = budget_all_cost(s);
+    const char *types = p->keys ? NULL : smaller_types(s, budget_asked(p, s) / all, least / all);
+    char more[64] = "";
+    if (types)
+        snprintf(more, sizeof more, ", or smaller types: --kv-type %s", types);
+    if (p->keys)
+        snprintf(out, 128, "--keys %.0f", ceil(least));
+    else if (!isnan(p->bytes))
+        snprintf(out, 128, "--bytes %.0f%s", ceil(least), more);
+    else
+        snprintf(out, 128, "--ratio %.4g%s", ceil(1000.0 * least / all) / 1000.0, more);
+}
+
 /* Fails if what is asked for is outside what units can keep. */
 static es_status check_amount(const budget_params *p, const budget_state *s, es_error *err)
 {
     const budget_strategy any = {.round = s->round};
     const double all = budget_all_cost(s), least = budget_least_cost(s, &any),
                  total = budget_asked(p, s);
-    const bool types = s->mode != BUDGET_IDEAL && !p->keys;
+    char hint[128];
     if (isnan(total) || (total >= least && total <= all))
         return ES_OK;
-    return es_refuse(err, "budget.amount",
-                     total > all ? "keep at most all"
-                     : types     ? "keep more, or give smaller types, as in --kv-type q8_0,q4_0"
-                                 : "keep more",
+    say_least(p, s, least, hint);
+    return es_refuse(err, "budget.amount", total > all ? "keep at most all" : hint,
                      "%.15g %s in all: a plan keeps %.0f to %.0f, or %.3g to 1 of them (%lld "
                      "key-value heads, up to %lld keys each)",
                      total, p->keys ? "keys" : "bytes", least, all, least / all,

@@ -584,6 +584,11 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     report_errors(s, rows, w.layers, answer);
     report_prediction(s, rows, w.layers, answer);
     report_setting(job, answer);
+    for (int64_t i = 0; i < s->count; i++)
+        if (s->settings[i].cache &&
+            es_cache_caution(s->settings[i].cache, ((const depth_params *)job->params)->length,
+                             answer))
+            break;
     return ES_OK;
 }
 

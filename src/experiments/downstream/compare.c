@@ -262,7 +262,7 @@ void downstream_fill_asked(const es_job *job, int64_t setting, es_table *table,
         es_cache_cells_fill(&out->cache, t->cache, table);
     if (t->cache && t->cache->mode == ES_EVICT_PROMPT && !t->half)
         out->cache.prompt = t->cache->prompt;
-    if (!t->cache)
+    if (!t->cache || t->cache->units)
         out->policy = es_table_format(table, "%s", downstream_word(s, row, word));
     else if (t->cache->unit.evict.policy)
         out->policy = es_table_format(table, "%s", es_cache_policy(t->cache, name));
@@ -301,9 +301,9 @@ static const char *cache_word(const es_cache_setting *cache, char out[DOWNSTREAM
 const char *downstream_word(const downstream_state *s, int64_t row, char out[DOWNSTREAM_SIZE])
 {
     const es_thinning *t = &s->rows[row];
-    return t->cache  ? cache_word(t->cache, out)
-           : t->plan ? es_plan_word(s->plan_path, out)
-                     : es_policy_word(&t->spec, out);
+    return s->plan    ? es_plan_word(s->plan_path, out)
+           : t->cache ? cache_word(t->cache, out)
+                      : es_policy_word(&t->spec, out);
 }
 
 /* Writes "1/8 of the keys" if the share is one over a whole number, else the share itself. */
@@ -315,6 +315,8 @@ const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_SIZE])
     if (t->plan)
         snprintf(out, DOWNSTREAM_SIZE, "%.3g %% of the keys of %lld tokens",
                  100.0 * t->plan->keys_kept / t->plan->keys_all, (long long)t->plan->context);
+    else if (t->cache && t->cache->units)
+        snprintf(out, DOWNSTREAM_SIZE, "%.4g keys per head on average", t->cache->keys);
     else if (one_by == 1.0 || downstream_only_rounds(t))
         snprintf(out, DOWNSTREAM_SIZE, "all of %s", keys);
     else if (t->share > 0.0 && fabs(one_by - floor(one_by + 0.5)) < 1e-9)

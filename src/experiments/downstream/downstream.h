@@ -254,7 +254,7 @@ const char *downstream_word(const downstream_state *s, int64_t row, char out[DOW
 /*! downstream_only_rounds() : returns whether it rounds keys and values and drops none. */
 static inline bool downstream_only_rounds(const es_thinning *t)
 {
-    return t->cache && !t->cache->unit.evict.policy;
+    return t->cache && t->cache->mode == ES_EVICT_NOTHING;
 }
 
 /* Columns of rows that have members `asked` and `cost`. */

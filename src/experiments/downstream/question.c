@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
 #include "model/model.h"
+#include "model/plan.h"
 
 /* ---- parameters ---- */
 
@@ -69,6 +70,20 @@ static es_status refuse(const char *hint, const char *message, es_error *err)
     return es_refuse(err, "downstream.options", hint, "%s", message);
 }
 
+/* Fails for options that do not go with a cache. `hint` says how to do without one. */
+static es_status check_cache(const downstream_params *p, const char *hint, es_error *err)
+{
+    if (p->draws > 1)
+        return refuse("leave --replicates out",
+                      "--replicates is for ideal policies, not for a cache", err);
+    if (p->strata || p->ablate)
+        return refuse(
+            hint,
+            "--strata and --ablate drop keys in single heads; a cache belongs to a key-value head",
+            err);
+    return ES_OK;
+}
+
 /* Fails for missing options and options that exclude each other. */
 static es_status check_options(const es_job *job, const downstream_params *p, es_error *err)
 {
@@ -86,14 +101,8 @@ static es_status check_options(const es_job *job, const downstream_params *p, es
         return refuse("--ratio 0.25", "--keep is for ideal policies; a cache takes --ratio", err);
     if (es_params_given(job->given, "strata-layer") && !p->text_strata)
         return refuse("--text-strata", "--strata-layer needs --text-strata", err);
-    if (es_cache_asked(&p->cache) && p->draws > 1)
-        return refuse("leave --replicates out",
-                      "--replicates is for ideal policies, not for a cache", err);
-    if (es_cache_asked(&p->cache) && (p->strata || p->ablate))
-        return refuse(
-            "leave --evict and --kv-type out",
-            "--strata and --ablate drop keys in single heads; a cache belongs to a key-value head",
-            err);
+    if (es_cache_asked(&p->cache))
+        ES_TRY(check_cache(p, "leave --evict and --kv-type out", err));
     const es_policy_params asked = es_cache_policies(job, &p->cache, &p->policy);
     return es_cache_params_check(job, &p->cache, &asked, err);
 }
@@ -179,11 +188,14 @@ static void add_rows(const downstream_params *p, const es_grid *keep, const es_p
     }
 }
 
-/* Makes the only row of a plan. */
-static es_status plan_row(es_job *job, const char *path, downstream_state *s, es_error *err)
+/* Opens the plan. An ideal one is the only row; that of a cache is made when texts are known. */
+static es_status open_plan(es_job *job, const downstream_params *p, downstream_state *s,
+                           es_error *err)
 {
-    ES_TRY(es_plan_open(job, path, s->config, &s->plan, err));
-    s->plan_path = path;
+    ES_TRY(es_plan_open_any(job, p->plan, s->config, &s->plan, err));
+    s->plan_path = p->plan;
+    if (s->plan->mode != ES_PLAN_IDEAL)
+        return check_cache(p, "use an ideal plan: budget --evict ideal", err);
     ES_TRY(ES_JOB_NEW(job, s->rows, 1, err));
     s->rows[s->n_rows] = (es_thinning){.plan = s->plan};
     es_policy_spec_init(&s->rows[s->n_rows++].spec, NULL);
@@ -220,22 +232,25 @@ static es_status make_rows(es_job *job, downstream_params *p, downstream_state *
     return ES_OK;
 }
 
-/* Makes the rows of all caches. Prompt and number of keys of each text follow from its length. */
+/* Makes the rows of all caches. Prompt and number of keys of each text follow from its length;
+ * those of a plan are the plan's. */
 static es_status cache_rows(es_job *job, const downstream_params *p, downstream_state *s,
                             es_error *err)
 {
     const es_policy_params asked = es_cache_policies(job, &p->cache, &p->policy);
+    const int64_t longest = s->texts.longest;
     es_cache_settings caches;
-    ES_TRY(es_cache_settings_make(job, &p->cache, &asked, s->texts.longest, &caches, err));
+    ES_TRY(s->plan ? es_cache_plan_setting(job, &p->cache, s->plan, longest, &caches, err)
+                   : es_cache_settings_make(job, &p->cache, &asked, longest, &caches, err));
     ES_TRY(ES_JOB_NEW(job, s->rows, caches.count, err));
     for (int64_t i = 0; i < caches.count; i++) {
         es_thinning *row = &s->rows[s->n_rows++];
-        *row =
-            (es_thinning){.cache = &caches.at[i], .half = !p->cache.prompt.count, .layer = s->only};
+        *row = (es_thinning){
+            .cache = &caches.at[i], .half = !s->plan && !p->cache.prompt.count, .layer = s->only};
         es_policy_spec_init(&row->spec, NULL);
         if (p->cache.ratio.count)
             row->share = p->cache.ratio.reals[i % p->cache.ratio.count];
-        else if (caches.at[i].unit.evict.policy)
+        else if (!s->plan && caches.at[i].unit.evict.policy)
             row->spec.keys = caches.at[i].unit.evict.keys;
     }
     return ES_OK;
@@ -437,9 +452,9 @@ static es_status open_study(es_job *job, es_error *err)
     s->in_scope = s->only < 0 ? s->heads : s->config->heads;
     const bool cache = es_cache_asked(&p->cache);
     if (!cache)
-        ES_TRY(p->plan ? plan_row(job, p->plan, s, err) : make_rows(job, p, s, err));
+        ES_TRY(p->plan ? open_plan(job, p, s, err) : make_rows(job, p, s, err));
     ES_TRY(open_texts(job, p, s, err));
-    if (cache)
+    if (cache || (s->plan && s->plan->mode != ES_PLAN_IDEAL))
         ES_TRY(cache_rows(job, p, s, err));
     ES_TRY(make_settings(job, p, s, err));
     if (p->text_strata && s->count < DOWNSTREAM_STRATA)
@@ -458,6 +473,15 @@ static es_status open_study(es_job *job, es_error *err)
     s->slice = s->slice < s->count ? s->slice : s->count;
     s->slices = (s->count + s->slice - 1) / s->slice;
     return add_stages(job, err);
+}
+
+/* Checks that the weights, which are read by now, are those that the plan was made for. */
+static es_status begin_study(es_job *job, es_error *err)
+{
+    const downstream_state *s = job->state;
+    return s->plan ? es_blame_file(es_plan_check_weights(s->plan, s->model, &job->exec, err),
+                                   s->plan_path, err)
+                   : ES_OK;
 }
 
 /* Frees plan, texts, tokenizer and model. */
@@ -495,7 +519,8 @@ const es_study es_study_downstream = {
         "and the KL divergence of their distributions over labels, each with its interval over "
         "texts. "
         "Keys are counted as shares of each text's own tokens (--keep), or as numbers (--keys); a "
-        "plan (--plan) has a policy and a number of keys for every head."
+        "plan (--plan) has a policy and a number of keys for every head, and runs in the mode that "
+        "it was made for."
         "\n\n"
         "--strata drops keys in one third of the heads at a time, by their horizon H, which "
         "measures how "
@@ -520,6 +545,7 @@ const es_study es_study_downstream = {
     .takes = ES_TAKES_SEED | ES_TAKES_THREADS | ES_TAKES_ISA | ES_TAKES_PRECISION,
     .state = sizeof(downstream_state),
     .open = open_study,
+    .begin = begin_study,
     .cost = downstream_cost_of,
     .summarise = downstream_summarise,
     .close = close_study,

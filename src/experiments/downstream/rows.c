@@ -212,33 +212,63 @@ static void report_enough(const es_job *job, const policy_row *rows, es_answer *
                               ENOUGH);
 }
 
+/* Returns the tokens after which caches drop keys of each text: -1: of no text, 0: half of it. */
+static int64_t prompt_of(const downstream_state *s)
+{
+    const es_thinning *t = s->n_rows ? &s->rows[0] : NULL;
+    return !t || !t->cache || t->cache->mode != ES_EVICT_PROMPT ? -1
+           : t->half                                            ? 0
+                                                                : t->cache->prompt;
+}
+
 /* Says when a decoder's keys are dropped, and that other policies are a bound. */
 static void report_mode(const es_job *job, es_answer *a)
 {
     const downstream_params *p = job->params;
     const downstream_state *s = job->state;
-    char prompt[ES_SAY_SIZE] = "half";
-    if (!s->config->causal || !s->n_rows || s->plan)
+    const int64_t prompt = prompt_of(s);
+    char words[ES_SAY_SIZE] = "half";
+    if (!s->config->causal || !s->n_rows)
         return;
-    if (es_cache_prompt(&p->cache))
-        snprintf(prompt, sizeof prompt, "the first %lld tokens",
-                 (long long)es_cache_prompt(&p->cache));
-    if (p->cache.evict == ES_CACHE_PROMPT)
+    if (prompt > 0)
+        snprintf(words, sizeof words, "the first %lld tokens", (long long)prompt);
+    if (prompt >= 0)
         es_answer_add_finding(a,
                               "Keys are dropped once, after %s of each text; only later tokens "
                               "change.",
-                              prompt);
-    else if (!es_cache_asked(&p->cache))
+                              words);
+    else if (!s->plan && !es_cache_asked(&p->cache))
         es_answer_add_finding(a, "Ideal: keys are chosen anew for every query, which saves no "
                                  "memory; a cache that drops "
                                  "keys (--evict) loses more.");
 }
 
-/* Adds cautions about texts that were cut or are short. */
+/* Returns how many texts are not longer than the prompt, and so lose no keys in prompt mode. */
+static int64_t count_untouched(const downstream_state *s)
+{
+    const int64_t *start = s->texts.blocks.start, prompt = prompt_of(s);
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->count; i++)
+        count += start[i + 1] - start[i] <= prompt;
+    return count;
+}
+
+/* Adds cautions about texts that were cut, are short, or have nothing dropped or rounded. */
 static void report_texts(const es_job *job, es_answer *a)
 {
     const downstream_state *s = job->state;
     const double tokens = (double)s->texts.ids / (double)s->count;
+    const int64_t untouched = count_untouched(s);
+    if (s->plan)
+        es_plan_caution(s->plan, s->texts.longest, "texts have up to", a);
+    if (untouched)
+        es_answer_add_finding(a,
+                              "Caution: %lld of %lld texts are not longer than the prompt and lose "
+                              "no keys.",
+                              (long long)untouched, (long long)s->count);
+    for (int64_t r = 0; r < s->n_rows; r++)
+        if (s->rows[r].cache && es_cache_caution(s->rows[r].cache, s->texts.longest, a))
+            break;
     if (s->texts.cut)
         es_answer_add_finding(
             a, "Caution: %lld of %lld texts were cut at the model's %lld positions.",

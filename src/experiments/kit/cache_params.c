@@ -83,6 +83,11 @@ es_status es_cache_params_check(const es_job *job, const es_cache_params *asked,
     if (asked->prompt.count > 1)
         return es_refuse(err, "cache.options", "one number, or several runs",
                          "--prompt has %lld numbers", (long long)asked->prompt.count);
+    if (es_params_given(job->given, "plan")) /* other options are checked beside the plan */
+        return evict
+                   ? es_refuse(err, "plan.options", "leave it out",
+                               "--plan says when keys are dropped, and --evict would say it again")
+                   : ES_OK;
     if (!evict && asked->ratio.count)
         return es_refuse(err, "cache.options", "--evict prompt --ratio 0.25",
                          "--ratio needs --evict prompt or --evict decode");
@@ -319,20 +324,19 @@ es_status es_cache_build(const es_cache_setting *setting, const es_model *model,
     const es_model_config *c = es_model_config_of(model);
     const bool whole =
         setting->mode == ES_EVICT_PROMPT && (setting->prompt < 1 || setting->prompt >= n);
-    es_cache_setting used = *setting;
     es_cache_unit *units;
-    if (whole) {
-        used.mode = ES_EVICT_NOTHING;
-        used.units = NULL;
-        es_evict_init(&used.unit.evict, NULL);
-    }
     ES_TRY(ES_ARENA_NEW_2D(arena, units, c->layers, c->kv_heads, "units of a cache", err));
-    es_cache_setting_units(&used, c, units);
-    for (int64_t u = 0; u < c->layers * c->kv_heads; u++)
+    es_cache_setting_units(setting, c, units);
+    for (int64_t u = 0; u < c->layers * c->kv_heads; u++) {
+        if (whole)
+            es_evict_init(&units[u].evict, NULL);
         if (layer >= 0 && u / c->kv_heads != layer)
             units[u] = (es_cache_unit){0};
-    *out = (es_cache){.mode = used.mode, .prompt = used.prompt, .units = units};
-    return es_eviction_full(used.unit.evict.policy)
+    }
+    *out = (es_cache){.mode = whole ? ES_EVICT_NOTHING : setting->mode,
+                      .prompt = setting->prompt,
+                      .units = units};
+    return !whole && es_eviction_full(setting->unit.evict.policy)
                ? look_ahead(model, ids, n, exec, arena, out, err)
                : ES_OK;
 }
@@ -389,11 +393,34 @@ const char *es_cache_say(const es_cache_setting *setting, char out[ES_CACHE_SIZE
     return out;
 }
 
+bool es_cache_caution(const es_cache_setting *setting, int64_t n, es_answer *answer)
+{
+    static const char *const what[] = {"", "keys", "values", "keys and values"};
+    const es_kv_format *formats[] = {&setting->unit.k, &setting->unit.v}, *idle = NULL;
+    char name[ES_KV_NAME];
+    int sides = 0;
+    for (int i = 1; i >= 0 && !setting->units; i--)
+        if (es_kv_format_by_query(formats[i]) &&
+            es_kv_coarse_places(formats[i], (es_kv_side)i, n - 1) == 0) {
+            idle = formats[i];
+            sides |= 1 << i;
+        }
+    if (!sides)
+        return false;
+    es_answer_add_finding(answer,
+                          "Caution: %s rounds no %s in blocks of %lld tokens, because the newest "
+                          "%lld stay in f16. Use longer blocks, or a smaller residual: "
+                          "kivi2:residual=32.",
+                          es_kv_format_name(idle, name, sizeof name), what[sides], (long long)n,
+                          (long long)idle->residual);
+    return true;
+}
+
 void es_cache_cells_fill(es_cache_cells *cells, const es_cache_setting *setting, es_table *table)
 {
     char word[ES_KV_NAME];
     cells->evict = setting ? es_cache_mode_name(setting->mode) : "ideal";
-    if (!setting)
+    if (!setting || setting->units) /* types of a plan differ by head */
         return;
     cells->k_type =
         es_table_format(table, "%s", es_kv_format_name(&setting->unit.k, word, sizeof word));

@@ -126,6 +126,10 @@ const char *es_cache_say(const es_cache_setting *setting, char out[ES_CACHE_SIZE
 const char *es_cache_policy(const es_cache_setting *setting, char out[ES_CACHE_SIZE]);
 const char *es_cache_types(const es_cache_setting *setting, char out[ES_CACHE_SIZE]);
 
+/*! es_cache_caution() : adds a finding if the setting has a number type that rounds nothing in
+ *  blocks of up to n tokens, because the newest places stay fine (kivi). Returns whether it did. */
+bool es_cache_caution(const es_cache_setting *setting, int64_t n, es_answer *answer);
+
 /*! es_cache_mode_name() : "prompt", "decode", or "none" of a cache that only rounds. */
 const char *es_cache_mode_name(es_evict_mode mode);
 

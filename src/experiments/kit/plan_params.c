@@ -28,7 +28,7 @@ static es_status check_plan(const es_plan *plan, const es_model_config *config, 
     ES_TRY(es_plan_check(plan, config, err));
     if (!ideal || plan->mode == ES_PLAN_IDEAL)
         return ES_OK;
-    return es_fail(err, ES_E_SHAPE, "plan.mode", "run it with encode or loss",
+    return es_fail(err, ES_E_SHAPE, "plan.mode", "run it with encode, loss or downstream",
                    "the plan has mode %s, but this command runs plans of mode ideal",
                    es_plan_mode_name(plan->mode));
 }
@@ -63,6 +63,15 @@ es_status es_plan_open_any(es_job *job, const char *path, const es_model_config 
 es_status es_plan_fits(const es_plan *plan, const char *path, int64_t n, es_error *err)
 {
     return es_blame_file(es_plan_check_context(plan, n, err), path, err);
+}
+
+void es_plan_caution(const es_plan *plan, int64_t n, const char *what, es_answer *answer)
+{
+    if (n != plan->context)
+        es_answer_add_finding(answer,
+                              "Caution: the plan was made for %lld tokens and %s %lld; its numbers "
+                              "of keys do not change.",
+                              (long long)plan->context, what, (long long)n);
 }
 
 int64_t es_plan_span(const es_policy_params *asked, const es_plan *plan)

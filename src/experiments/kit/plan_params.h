@@ -36,6 +36,10 @@ es_status es_plan_open_any(es_job *job, const char *path, const es_model_config 
 /*! es_plan_fits() : es_plan_check_context() of blocks of up to n tokens, naming the file. */
 es_status es_plan_fits(const es_plan *plan, const char *path, int64_t n, es_error *err);
 
+/*! es_plan_caution() : adds a finding if the plan was made for another context than the n tokens of
+ *  `what`: "blocks have", "texts have up to". */
+void es_plan_caution(const es_plan *plan, int64_t n, const char *what, es_answer *answer);
+
 /*! es_plan_span() : returns the queries of the longest observation window, from --span or from the
  *  heads of a plan (may be NULL); 0 if neither sets it. */
 int64_t es_plan_span(const es_policy_params *asked, const es_plan *plan);

@@ -125,6 +125,11 @@ static void report_scale(const es_job *job, int64_t k, es_answer *a)
                           es_say_number(fabs(m.value), m.se, cost), say_chance(m.low, m.high));
 }
 
+/* Follows what a setting costs that a cache cannot run. */
+static const char ideal[] =
+    " Ideal: keys are chosen anew for every query, which saves no memory; a "
+    "cache that drops keys (--evict) loses more.";
+
 /* Says what a policy costs at every number of keys, if setting `first` is its first. */
 static void report_policy(const es_job *job, const loss_setting_row *rows, int64_t first,
                           es_answer *a)
@@ -146,23 +151,32 @@ static void report_policy(const es_job *job, const loss_setting_row *rows, int64
             snprintf(list + used, sizeof list - used, "%s%s with %.4g keys", used ? ", " : "",
                      es_say_number(rows[k].cost.value, rows[k].cost.se, cost), keys);
     }
-    es_answer_add_finding(a, "%s costs, in nats per token: %s per query%s.",
-                          es_policy_word(own, word), list,
-                          fewer ? " (early queries see fewer)" : "");
+    es_answer_add_finding(
+        a, "%s costs, in nats per token: %s per query%s.%s", es_policy_word(own, word), list,
+        fewer ? " (early queries see fewer)" : "", es_policy_rolls(own) ? "" : ideal);
 }
 
-/* Adds the finding about the loss under a plan. */
+/* Returns whether a cache that evicts can hold what every head keeps by an ideal plan. */
+static bool plan_rolls(const es_plan *plan)
+{
+    for (int64_t i = 0; i < plan->layers * plan->heads; i++)
+        if (plan->head[i].spec.policy && !es_policy_rolls(&plan->head[i].spec))
+            return false;
+    return true;
+}
+
+/* Adds the finding about the loss under an ideal plan. */
 static void report_plan(const es_job *job, const loss_setting_row *row, es_answer *a)
 {
     const loss_state *s = job->state;
     const loss_params *p = job->params;
     char plan[ES_PLAN_SIZE], cost[ES_SAY_SIZE];
     es_answer_add_finding(
-        a, "By %s, the loss is %s nats per token %s%s, with %.4g keys per query on average.",
+        a, "By %s, the loss is %s nats per token %s%s, with %.4g keys per query on average.%s",
         es_plan_say(s->plan, p->plan, plan),
         es_say_number(fabs(row->cost.value), row->cost.se, cost),
         row->cost.value > 0.0 ? "higher" : "lower", say_chance(row->cost_low, row->cost_high),
-        row->keys);
+        row->keys, plan_rolls(s->plan) ? "" : ideal);
 }
 
 /* Warns of the first setting whose policy has nothing to choose: too few keys for its sinks and its
@@ -184,6 +198,14 @@ static void report_no_choice(const loss_state *s, es_answer *a)
             (long long)spec.keys, es_cache_policy(x, policy));
         return;
     }
+}
+
+/* Warns of the first setting that rounds nothing. */
+static void report_no_rounding(const loss_state *s, es_answer *a)
+{
+    for (int64_t k = 1; k < s->count; k++)
+        if (s->settings[k].lab.cache && es_cache_caution(s->settings[k].lab.cache, s->longest, a))
+            return;
 }
 
 /* Warns of errors that are missing or too small. Blocks taken evenly need no warning if neighbours
@@ -240,6 +262,9 @@ void loss_add_findings(const es_job *job, const loss_setting_row *settings,
         report_loss(job, answer);
     if (may_report(answer))
         report_positions(job, positions, count, answer);
+    if (s->plan)
+        es_plan_caution(s->plan, s->longest, "blocks have", answer);
     report_no_choice(s, answer);
+    report_no_rounding(s, answer);
     report_cautions(job, answer);
 }

@@ -79,15 +79,16 @@ static const es_column setting_columns[] = {
     ES_COL(loss_setting_row, bits_per_byte, ES_FORMAT_REAL, "bits/byte", "bits",
            "of the text that was predicted"),
     ES_COL(loss_setting_row, cost, ES_FORMAT_REAL, "cost", "nats",
-           "loss less that of the full model, on the same tokens; error over blocks"),
+           "loss less that of the full model, over all predicted tokens; with a cache or --against "
+           "over those after the prompt; error over blocks"),
     ES_COL_KEY(loss_setting_row, cost_low, "cost_ci.0", ES_FORMAT_REAL, "cost from", "nats",
                "95 % interval, Student's t over blocks"),
     ES_COL_KEY(loss_setting_row, cost_high, "cost_ci.1", ES_FORMAT_REAL, "cost to", "nats"),
     ES_COL_KEY(loss_setting_row, loss, "loss", ES_FORMAT_REAL, "loss", "nats",
                "per token that is predicted after the prompt; mean, error over blocks"),
     ES_COL(loss_setting_row, kl, ES_FORMAT_REAL, "KL", "nats",
-           "KL(full ‖ setting) of the next token, mean over the places that are compared; error "
-           "over blocks"),
+           "KL(full ‖ setting) of the next token, mean over places after the prompt (all, if there "
+           "is no --prompt, cache or plan of one); error over blocks"),
     ES_COL_KEY(loss_setting_row, kl_low, "kl_ci.0", ES_FORMAT_REAL, "KL from", "nats",
                "95 % interval, Student's t over blocks"),
     ES_COL_KEY(loss_setting_row, kl_high, "kl_ci.1", ES_FORMAT_REAL, "KL to", "nats"),
@@ -102,7 +103,7 @@ static const es_column setting_columns[] = {
            "of attention weights, mean over heads and queries; error over blocks"),
     {0}};
 static const es_table_view setting_views[] = {
-    {"Loss by setting", "setting nll loss cost late kl agreement entropy bits_per_byte keys"},
+    {"Loss by setting", "setting evict nll loss cost late kl agreement entropy bits_per_byte keys"},
     {"Intervals", "setting nll nll_ci.0 nll_ci.1 cost cost_ci.0 cost_ci.1 kl kl_ci.0 kl_ci.1",
      .only_with_full = true},
     {0}};

@@ -3,11 +3,13 @@
  * of late queries, over all heads and head by head. Errors are over contexts. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/sparse/sparse.h"
 #include "stats/average.h"
+#include "stats/special.h"
 #include "table/table.h"
 
 /* ---- means over contexts ---- */
@@ -237,28 +239,75 @@ static void rank_policies(const es_job *job, int64_t keys, double *scratch, rank
     }
 }
 
-/* Reports the best policy at the middle number of keys, and the next best. */
+/* Two rows of all heads. */
+typedef struct row_pair {
+    subject first, second;
+} row_pair;
+
+/* Returns how much larger the median head's error is in the second row than in the first. */
+static double median_difference(const es_job *job, const void *user, int64_t left_out)
+{
+    const row_pair *x = user;
+    return median_error(job, &x->second, left_out) - median_error(job, &x->first, left_out);
+}
+
+/* Returns whether the 95 % interval over contexts of the difference of two policies includes 0, or
+ * there is none. */
+static bool may_be_chance(const es_job *job, const ranked best[2], int64_t keys, double *scratch)
+{
+    const sparse_state *s = job->state;
+    const int64_t n = s->cache.n_keys;
+    const row_pair x = {{best[0].policy * n + keys, scratch}, {best[1].policy * n + keys, scratch}};
+    const es_measured m = sparse_jackknife(job, median_difference, &x);
+    return s->contexts < 2 ||
+           m.value <= es_student_quantile((double)(s->contexts - 1), 0.025) * m.se;
+}
+
+/* Writes ", by 0.2 +- 0.1 under h2o", and whether that may be chance. */
+static void say_next(const es_job *job, const ranked best[2], int64_t keys, double *scratch,
+                     char out[4 * ES_SAY_SIZE])
+{
+    const sparse_state *s = job->state;
+    char policy[ES_SAY_SIZE], error[ES_SAY_SIZE];
+    es_evict_write(&s->cache.policies[best[1].policy], policy, sizeof policy);
+    snprintf(out, 4 * ES_SAY_SIZE, ", by %s under %s%s",
+             es_say_number(best[1].error.value, best[1].error.se, error), policy,
+             may_be_chance(job, best, keys, scratch) ? "; the difference may be chance" : "");
+}
+
+/* Writes "With 8 of the 48 keys of a prompt in q4_0". */
+static void say_kept(const sparse_state *s, int64_t keys, char out[4 * ES_SAY_SIZE])
+{
+    const sparse_cache *c = &s->cache;
+    const es_cache_setting first = sparse_cache_setting(s, keys);
+    char types[ES_CACHE_SIZE];
+    if (c->mode == ES_EVICT_PROMPT)
+        snprintf(out, 4 * ES_SAY_SIZE, "With %lld of the %lld keys of a prompt",
+                 (long long)c->keys[keys], (long long)c->prompt);
+    else
+        snprintf(out, 4 * ES_SAY_SIZE, "With at most %lld keys at any time",
+                 (long long)c->keys[keys]);
+    const size_t used = strlen(out);
+    if (c->rounds)
+        snprintf(out + used, 4 * ES_SAY_SIZE - used, " in %s", es_cache_types(&first, types));
+}
+
+/* Reports the best policy at the middle number of keys with the first types, and the next best. */
 static void report_best(const es_job *job, double *scratch, es_answer *answer)
 {
     const sparse_state *s = job->state;
     const sparse_cache *c = &s->cache;
     const int64_t at = c->n_keys / 2;
-    char kept[ES_SAY_SIZE], policy[ES_CACHE_SIZE], error[ES_SAY_SIZE], next[3 * ES_SAY_SIZE] = "";
+    char kept[4 * ES_SAY_SIZE], policy[ES_CACHE_SIZE], error[ES_SAY_SIZE],
+        next[4 * ES_SAY_SIZE] = "";
     ranked best[2];
     rank_policies(job, at, scratch, best);
     if (best[0].policy < 0)
         return;
-    if (best[1].policy >= 0) {
-        es_evict_write(&c->policies[best[1].policy], policy, ES_SAY_SIZE);
-        snprintf(next, sizeof next, ", by %s under %s",
-                 es_say_number(best[1].error.value, best[1].error.se, error), policy);
-    }
+    if (best[1].policy >= 0)
+        say_next(job, best, at, scratch, next);
     es_evict_write(&c->policies[best[0].policy], policy, sizeof policy);
-    if (c->mode == ES_EVICT_PROMPT)
-        snprintf(kept, sizeof kept, "With %lld of the %lld keys of a prompt",
-                 (long long)c->keys[at], (long long)c->prompt);
-    else
-        snprintf(kept, sizeof kept, "With at most %lld keys at any time", (long long)c->keys[at]);
+    say_kept(s, at, kept);
     es_answer_add_finding(
         answer, "%s, %s output is off by %s of the spread of its values under %s%s.", kept,
         s->n_places > 1 ? "the median head's" : "the head's",

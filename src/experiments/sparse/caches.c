@@ -184,6 +184,12 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     es_answer_add_finding(
         answer, "The error of a head's output is not the error of the model: loss --evict "
                 "and --kv-type measure that.");
+    for (int64_t t = 0; t < s->cache.n_types; t++) {
+        const es_cache_setting setting = {
+            .unit = {.k = s->cache.types[t].k, .v = s->cache.types[t].v}};
+        if (es_cache_caution(&setting, s->n, answer))
+            break;
+    }
     return ES_OK;
 }
 

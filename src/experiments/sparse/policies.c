@@ -231,6 +231,8 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     ES_TRY(sparse_put_rows(job, rows, answer, err));
     sparse_put_agreement(s, rows, scratch, answer);
     caution_positions(s, rows, answer);
+    if (s->file)
+        es_plan_caution(s->file, s->n, "contexts have", answer);
     return ES_OK;
 }
 
