@@ -12,6 +12,7 @@ SHAPES = {  # query heads, key heads, queries and keys, channels
     "small": (4, 4, 96, 16),
     "grouped": (8, 2, 150, 32),
     "uneven": (6, 3, 133, 24),
+    "whole": (4, 2, 128, 16),
     "long": (2, 1, 1200, 16),
 }
 
@@ -87,7 +88,7 @@ def last_block(block):
 def last_block_causal(block):
     def wrong(q, k, v, causal):
         n = q.shape[1]
-        return kernel(q, k, v, causal_mask(n) & (np.arange(n) < n // block * block)[None, :])
+        return kernel(q, k, v, causal_mask(n) & (np.arange(n) < (n - 1) // block * block)[None, :])
 
     return wrong
 
@@ -227,6 +228,7 @@ CASES = [
     ("last block of 32", last_block(32), "uneven", False, ["last-keys"], 1),
     ("last block of 64, causal", last_block_causal(64), "grouped", True, ["last-block"], 1),
     ("last block of 32, causal", last_block_causal(32), "uneven", True, ["last-block"], 1),
+    ("last block of 16, whole, causal", last_block_causal(16), "whole", True, ["last-block"], 1),
     ("own block of 64 unmasked", diagonal_unmasked(64), "grouped", True, ["block-ahead"], 1),
     ("own block of 16 unmasked", diagonal_unmasked(16), "small", True, ["block-ahead"], 1),
     ("last queries unwritten", last_queries_unwritten, "uneven", False, ["rows-zero"], 1),

@@ -38,7 +38,7 @@ static const struct said {
     {"values-shifted", "attention with values shifted by a row: *"},
     {"alibi", "attention with ALiBi's slopes by distance"},
     {"first-dropped", "attention without the first keys; number left out: #"},
-    {"last-block", "attention without the last block of keys, unless it is whole, of #"},
+    {"last-block", "attention without the last block of keys, of #"},
     {"own-block", "attention without the keys of a query's own block of #"},
     {"block-tail", "attention without the keys of a query's last block, unless it is whole, of #"},
     {"sink", "attention with one more in the denominator"},

@@ -370,7 +370,7 @@ const compare_hypothesis compare_hypotheses[] = {
     {"values-shifted", "attention with values shifted by a row:", compare_values_shifted},
     {"alibi", "attention with ALiBi's slopes by distance", compare_alibi},
     {"first-dropped", "attention without the first keys; number left out:", compare_first_dropped},
-    {"last-block", "attention without the last block of keys, unless it is whole, of",
+    {"last-block", "attention without the last block of keys, of",
      compare_last_block},
     {"own-block", "attention without the keys of a query's own block of", compare_own_block},
     {"block-tail", "attention without the keys of a query's last block, unless it is whole, of",

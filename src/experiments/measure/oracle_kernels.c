@@ -121,11 +121,11 @@ es_status compare_block_ahead(compare_case *c, compare_variant *v, bool *applies
 
 static bool set_last_block(const compare_case *c, compare_variant *v, int64_t at)
 {
-    const int64_t left = v->keys % blocks[at];
+    const int64_t rest = v->keys % blocks[at], left = rest ? rest : blocks[at];
     (void)c;
     snprintf(v->note, sizeof v->note, "%lld", (long long)blocks[at]);
     v->keys -= left;
-    return v->mask == COMPARE_CAUSAL && left > 0 && v->keys > 0;
+    return v->mask == COMPARE_CAUSAL && v->keys > 0;
 }
 
 es_status compare_last_block(compare_case *c, compare_variant *v, bool *applies, es_error *err)
