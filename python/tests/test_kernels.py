@@ -108,6 +108,16 @@ def bfloat16(x):
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
 
 
+def values_of(bits, store):
+    """Values were rounded to a few bits, as by a cache: an error of the size of sums in 16 bits."""
+
+    def wrong(q, k, v, causal):
+        mantissa, exponent = np.frexp(np.asarray(v, np.float64))
+        return store(kernel(q, k, np.ldexp(np.round(mantissa * 2.0 ** (bits + 1)) / 2.0 ** (bits + 1), exponent), plain(q, causal)))
+
+    return wrong
+
+
 def last_queries_unwritten(q, k, v, causal):
     y = kernel(q, k, v, plain(q, causal))
     y[:, y.shape[1] // 32 * 32 :] = 0
@@ -246,6 +256,10 @@ CASES = [
     ("no maximum, causal", no_maximum, "uneven", True, ["overflow"], 6),
     ("inputs in bf16", lambda q, k, v, c: kernel(bfloat16(q), bfloat16(k), bfloat16(v), plain(q, c)), "grouped", True, ["inputs-rounded"], 1),
     ("inputs in f16", lambda q, k, v, c: kernel(*(x.astype(np.float16) for x in (q, k, v)), plain(q, c)), "small", False, ["inputs-rounded"], 1),
+    ("values of 3 bits", values_of(3, bfloat16), "grouped", True, [""], 1),
+    ("values of 3 bits, full", values_of(3, bfloat16), "grouped", False, [""], 1),
+    ("values of 6 bits", values_of(6, np.float16), "uneven", True, [""], 1),
+    ("values of 5 bits, f32", values_of(5, np.float32), "uneven", False, [""], 1),
     ("dropout 0.1", dropout(0.1), "small", True, ["dropout"], 1),
     ("dropout 0.2", dropout(0.2), "grouped", True, ["dropout"], 1),
     ("dropout, full", dropout(0.1), "small", False, [""], 1),

@@ -5,6 +5,7 @@
  *     measure/oracle_rows.c        rows of attention with something changed, in plain f64 loops
  *     measure/oracle_fit.c         what is changed by an unknown amount: a scale, a width, an order
  *     measure/oracle_kernels.c     what is changed by one number of a few: tiles, offsets, heads
+ *     measure/oracle_noise.c       whether errors look like those of rounding in a kernel
  *     measure/oracle_hypotheses.c  what can be changed, one description each
  *     measure/oracle_theirs.c      an output of a head against the f64 engine's
  *     measure/oracle_search.c      trying them
@@ -192,6 +193,7 @@ typedef struct compare_hypothesis {
     /* Changes *v. *applies is false where that is impossible, or nothing else than before. */
     es_status (*change)(compare_case *c, compare_variant *v, bool *applies, es_error *err);
     const char *also; /* of a causal mask: how it is said beside something else */
+    bool noise;       /* its bound is wide: what is left must look like rounding */
     bool ordinary;    /* what kernels of the format may do: where this explains it, it is met */
 } compare_hypothesis;
 
@@ -224,6 +226,12 @@ es_status compare_overflows(compare_case *c, compare_variant *v, bool *applies, 
 es_status compare_inputs_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_narrow_sums(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_dropout(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+
+/*! compare_like_rounding() : whether the errors of an output that the bound of the variant allows
+ *  look like rounding in a kernel: different in every row and, of v->format, small in rows of few
+ *  keys. */
+es_status compare_like_rounding(compare_case *c, const compare_variant *v, bool *like,
+                                es_error *err);
 
 /* One of them that was tried. */
 typedef struct compare_try {
