@@ -118,6 +118,17 @@ def values_of(bits, store):
     return wrong
 
 
+def eight_bits(bits, least, store):
+    """Q, K and V in fp8, without scales."""
+
+    def rounded(x):
+        x = np.asarray(x, np.float64)
+        step = np.maximum(2.0 ** (np.frexp(x)[1] - 1 - bits), least)
+        return np.round(x / step) * step
+
+    return lambda q, k, v, causal: store(kernel(rounded(q), rounded(k), rounded(v), plain(q, causal)))
+
+
 def last_queries_unwritten(q, k, v, causal):
     y = kernel(q, k, v, plain(q, causal))
     y[:, y.shape[1] // 32 * 32 :] = 0
@@ -260,6 +271,8 @@ CASES = [
     ("values of 3 bits, full", values_of(3, bfloat16), "grouped", False, [""], 1),
     ("values of 6 bits", values_of(6, np.float16), "uneven", True, [""], 1),
     ("values of 5 bits, f32", values_of(5, np.float32), "uneven", False, [""], 1),
+    ("inputs in e4m3", eight_bits(3, 2.0**-9, bfloat16), "uneven", True, ["inputs-rounded"], 1),
+    ("inputs in e5m2", eight_bits(2, 2.0**-16, np.float16), "grouped", False, ["inputs-rounded"], 1),
     ("dropout 0.1", dropout(0.1), "small", True, ["dropout"], 1),
     ("dropout 0.2", dropout(0.2), "grouped", True, ["dropout"], 1),
     ("dropout, full", dropout(0.1), "small", False, [""], 1),

@@ -28,9 +28,11 @@ typedef struct compare_format {
     bool weights; /* the weights are stored */
 } compare_format;
 
-/*! compare_format_named() : "f16", "bf16", "f32", "f64"; NULL if it is none. compare_round() : the
- *  nearest number of the format. */
+/*! compare_format_named() : "f16", "bf16", "f32", "f64"; NULL if it is none.
+ *  compare_format_of_eight() : 0: fp8 e4m3, 1: fp8 e5m2. compare_round() : the nearest number of
+ * the format, of 8 bits without its largest number. */
 const compare_format *compare_format_named(const char *name);
+const compare_format *compare_format_of_eight(int64_t at);
 double compare_round(const compare_format *f, double value);
 
 /* What the error of one output row depends on. */

@@ -35,6 +35,11 @@ static es_status choose(compare_case *c, compare_variant *v, set_number set, int
         compare_sum sum;
         if (!set(c, &tried, at))
             continue;
+        /* one row that is further off than all rows of the best so far decides */
+        sum = (compare_sum){0};
+        ES_TRY(compare_row_at(c, &tried, c->furthest, &sum, err));
+        if (*applies && sum.rows > 0 && sum.ratio >= least)
+            continue;
         ES_TRY(glance(c, &tried, &sum, err));
         if (sum.rows > 0 && (sum.ratio < least || !*applies)) {
             least = sum.ratio;
@@ -204,18 +209,18 @@ es_status compare_overflows(compare_case *c, compare_variant *v, bool *applies, 
 }
 
 /* Formats that inputs may have been rounded to: the output's own, or if that is wider a narrower
- * one. */
+ * one; fp8. */
 static bool set_inputs(const compare_case *c, compare_variant *v, int64_t at)
 {
     static const char *const names[] = {"bf16", "f16"};
-    v->inputs = compare_format_named(names[at]);
-    snprintf(v->note, sizeof v->note, "%s", names[at]);
-    return !c->format->weights || v->inputs->unit == c->format->unit;
+    v->inputs = at < 2 ? compare_format_named(names[at]) : compare_format_of_eight(at - 2);
+    snprintf(v->note, sizeof v->note, "%s", v->inputs->name);
+    return at >= 2 || !c->format->weights || v->inputs->unit == c->format->unit;
 }
 
 es_status compare_inputs_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
-    return choose(c, v, set_inputs, 2, applies, err);
+    return choose(c, v, set_inputs, 4, applies, err);
 }
 
 /* Sums in the format of the output, of 16 bits, instead of f32. */
