@@ -338,6 +338,16 @@ class Kernels(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "head 2, row 7, column 5"):
             esscher.assert_attention(q, k, v, y, causal=True, threads=1)
 
+    def test_dropout_is_not_the_nearest(self):
+        """It is judged on few rows: its distance says nothing."""
+        rng = np.random.default_rng(1)
+        q = rng.standard_normal((4, 96, 64)) * 2.0 ** np.linspace(-1, 1.5, 4)[:, None, None]
+        q, k, v = map(bfloat16, (q, rng.standard_normal((2, 96, 64)), rng.standard_normal((2, 96, 64))))
+        y = bfloat16(kernel(q, k, v, causal_mask(96), scores=lambda s: 5 * np.arctan(s / 5)))
+        with self.assertRaises(AssertionError) as said:
+            esscher.assert_attention(q, k, v, y, causal=True, threads=1)
+        self.assertNotIn("dropout", str(said.exception))
+
     def test_sums_in_f16_are_named_beside_bf16(self):
         """Their errors have one size: the sentence names both."""
         q, k, v = inputs("grouped", 9)

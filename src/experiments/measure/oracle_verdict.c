@@ -319,13 +319,13 @@ static const char *name_mask(const measure_params *p)
 static double distance_of(const compare_try *t) { return sqrt(t->sum.squares / t->sum.ours2); }
 
 /* Returns the try that is nearest over all of its rows, if it is near enough to be named although
- * it explains nothing; else NULL. */
+ * it explains nothing; else NULL. Dropout is judged on few rows, whose distance says nothing. */
 static const compare_try *nearest_try(const compare_found *found, const total *all)
 {
     const compare_try *nearest = NULL;
     double least = INFINITY;
     for (int64_t i = 0; i < found->count; i++)
-        if (distance_of(&found->tries[i]) < least) {
+        if (found->tries[i].variant.dropout == 0.0 && distance_of(&found->tries[i]) < least) {
             nearest = &found->tries[i];
             least = distance_of(nearest);
         }
