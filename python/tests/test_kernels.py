@@ -334,6 +334,13 @@ class Kernels(unittest.TestCase):
         y[3, 40] += 0.3
         with self.assertRaisesRegex(AssertionError, "383 of 384 rows.*row 40 of head 3 is not"):
             esscher.assert_attention(q, k, v, y, causal=True, threads=1)
+        y[3, 50] += 0.3
+        with self.assertRaisesRegex(AssertionError, "all wrong rows are in head 3"):
+            esscher.assert_attention(q, k, v, y, causal=True, threads=1)
+        y[2, 9] += 0.3
+        with self.assertRaises(AssertionError) as said:
+            esscher.assert_attention(q, k, v, y, causal=True, threads=1)
+        self.assertNotIn("all wrong rows", str(said.exception))
         y[2, 7, 5] = np.nan
         with self.assertRaisesRegex(AssertionError, "head 2, row 7, column 5"):
             esscher.assert_attention(q, k, v, y, causal=True, threads=1)

@@ -148,6 +148,7 @@ typedef struct total {
     double squares, ours2, allowed, nonfinite, beyond;
     double largest, ratio, expected;
     int64_t head, row;
+    int64_t only;   /* the head with all rows beyond; -1: several have some */
     int64_t bad[3]; /* head, row and column of the first element that is not finite */
     double relative, rms;
 } total;
@@ -177,7 +178,7 @@ static es_status add_heads(const es_job *job, es_answer *answer, total *out, es_
 {
     const measure_state *s = job->state;
     es_table *t = es_answer_table(answer, &their_table);
-    total all = {0};
+    total all = {.only = -1};
     for (int64_t h = 0; h < s->heads; h++) {
         const measure_their *x = &measure_found(job, h, 0)->their;
         their_row *r = es_rows_add(t, their_row);
@@ -192,6 +193,8 @@ static es_status add_heads(const es_job *job, es_answer *answer, total *out, es_
             all.bad[1] = (int64_t)x->nonfinite_row;
             all.bad[2] = (int64_t)x->nonfinite_col;
         }
+        if (x->beyond > 0.0)
+            all.only = all.beyond > 0.0 ? -1 : h;
         all.nonfinite += x->nonfinite;
         all.beyond += x->beyond;
         all.largest = fmax(all.largest, x->largest);
@@ -332,11 +335,20 @@ static const compare_try *nearest_try(const compare_found *found, const total *a
     return least <= NEAR && nearest->sum.ratio < NEARER * all->ratio ? nearest : NULL;
 }
 
+/* Writes "; all wrong rows are in head 3", or nothing where several heads have some. */
+static const char *say_only(const measure_state *s, const total *all, char out[ES_FORMAT_SIZE])
+{
+    out[0] = '\0';
+    if (s->heads > 1 && all->only >= 0 && all->beyond > 1.0)
+        snprintf(out, ES_FORMAT_SIZE, "; all wrong rows are in head %lld", (long long)all->only);
+    return out;
+}
+
 /* Reports an output that nothing explains. Rows that are right are counted first. */
 static void report_unexplained(const measure_state *s, const compare_found *found, const total *all,
                                es_answer *a)
 {
-    char said[SAID], file[NAMED], nearest[SAID + 64] = "";
+    char said[SAID], file[NAMED], nearest[SAID + 64] = "", only[ES_FORMAT_SIZE];
     const long long rows = (long long)(s->heads * measure_queries(s, 0)), known = found->count;
     const long long right = rows - (long long)all->beyond;
     const char *name = name_file(s->p->compare, file), *mask = name_mask(s->p);
@@ -347,10 +359,10 @@ static void report_unexplained(const measure_state *s, const compare_found *foun
     if (2 * right >= rows)
         es_answer_add_finding(a,
                               "MISMATCH: %lld of %lld rows of %s are the %s attention you asked "
-                              "for; row %lld of head %lld is not. None of %lld known mistakes "
+                              "for; row %lld of head %lld is not%s. None of %lld known mistakes "
                               "explains it%s.",
                               right, rows, name, mask, (long long)all->row, (long long)all->head,
-                              known, nearest);
+                              say_only(s, all, only), known, nearest);
     else
         es_answer_add_finding(a,
                               "MISMATCH: %s is not the %s attention you asked for: %lld of %lld "
