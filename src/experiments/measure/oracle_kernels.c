@@ -189,23 +189,35 @@ es_status compare_values_shifted(compare_case *c, compare_variant *v, bool *appl
 
 /* ---- numbers ---- */
 
-/* Logarithms of the largest numbers of f16 and of f32, whose exponents bf16 has, too. */
+/* Logarithms of the largest numbers of f16 and of f32, whose exponents bf16 has, too. Weights in
+ * f16 may be stored wider afterwards. */
 static const struct {
     double limit;
-    const char *note;
-} overflows[] = {{11.0898, "f16"}, {88.7228, "f32"}};
+    const char *note, *weights;
+} overflows[] = {{11.0898, "f16 (scores above 11.09)", NULL},
+                 {88.7228, "f32 (scores above 88.72)", NULL},
+                 {11.0898, "f16 (scores above 11.09)", "f16"}};
 
 static bool set_overflow(const compare_case *c, compare_variant *v, int64_t at)
 {
-    (void)c;
     v->overflow = overflows[at].limit;
     snprintf(v->note, sizeof v->note, "%s", overflows[at].note);
-    return true;
+    if (overflows[at].weights)
+        v->format = compare_format_named(overflows[at].weights);
+    return !v->format || v->format->unit > c->format->unit;
 }
 
 es_status compare_overflows(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
-    return choose(c, v, set_overflow, NUMBERS(overflows), applies, err);
+    compare_sum lost = {0};
+    ES_TRY(choose(c, v, set_overflow, NUMBERS(overflows), applies, err));
+    if (!*applies || !v->format)
+        return ES_OK;
+    /* of a coarser format anything small would fit: the worst row must be lost, which expects no
+     * error */
+    ES_TRY(compare_row_at(c, v, c->furthest, &lost, err));
+    *applies = lost.rows > 0 && lost.nonfinite == 0 && lost.expected == 0.0;
+    return ES_OK;
 }
 
 /* Formats that inputs may have been rounded to: the output's own, or if that is wider a narrower

@@ -373,18 +373,39 @@ static void report_unexplained(const measure_state *s, const compare_found *foun
                                          "another entry of the batch.");
 }
 
+/* Writes "holds 1 element that is not finite (NaN or infinity), in head 2, row 7, column 5". */
+static const char *say_nonfinite(const total *all, char out[SAID])
+{
+    const bool one = all->nonfinite == 1.0;
+    snprintf(out, SAID,
+             "holds %.0f element%s that %s not finite (NaN or infinity), %sin head %lld, row %lld, "
+             "column %lld",
+             all->nonfinite, one ? "" : "s", one ? "is" : "are", one ? "" : "the first ",
+             (long long)all->bad[0], (long long)all->bad[1], (long long)all->bad[2]);
+    return out;
+}
+
+/* Reports an output with elements that are not finite, which nothing explains. */
+static void report_nonfinite(const measure_state *s, const compare_found *found, const total *all,
+                             es_answer *a)
+{
+    char said[SAID], file[NAMED], only[ES_FORMAT_SIZE];
+    const long long rows = (long long)(s->heads * measure_queries(s, 0));
+    es_answer_add_finding(
+        a,
+        "MISMATCH: %s %s. %lld of %lld rows are the %s attention you asked for%s. "
+        "None of %lld known mistakes explains the rest.",
+        name_file(s->p->compare, file), say_nonfinite(all, said), rows - (long long)all->beyond,
+        rows, name_mask(s->p), say_only(s, all, only), (long long)found->count);
+}
+
 /* Reports how far off an output is, or which of its elements are not finite. */
 static void report_distance(const measure_state *s, const total *all, es_answer *a)
 {
-    char file[NAMED];
+    char file[NAMED], said[SAID];
     if (all->nonfinite > 0.0)
-        es_answer_add_finding(a,
-                              "%s holds %.0f element%s that %s not finite (NaN or infinity), the "
-                              "first in head %lld, row %lld, column %lld.",
-                              name_file(s->p->compare, file), all->nonfinite,
-                              all->nonfinite == 1.0 ? "" : "s",
-                              all->nonfinite == 1.0 ? "is" : "are", (long long)all->bad[0],
-                              (long long)all->bad[1], (long long)all->bad[2]);
+        es_answer_add_finding(a, "%s %s.", name_file(s->p->compare, file),
+                              say_nonfinite(all, said));
     else
         es_answer_add_finding(
             a,
@@ -407,7 +428,10 @@ static void report_mismatch(const es_job *job, const compare_found *found, const
         es_answer_add_finding(a, "MISMATCH: %s agrees with %s %s (%s); you asked for %s attention.",
                               name_file(s->p->compare, file), say_try(match, " in", said),
                               s->their_format->name, say_rows(s, match, rows), name_mask(s->p));
-    else
+    else if (all->nonfinite > 0.0) {
+        report_nonfinite(s, found, all, a);
+        return;
+    } else
         report_unexplained(s, found, all, a);
     report_distance(s, all, a);
 }
