@@ -204,8 +204,9 @@ typedef struct compare_hypothesis {
 extern const compare_hypothesis compare_hypotheses[];
 enum { COMPARE_CAUSALS = 2 };
 
-/*! Fits: a scale, a factor of everything, a width, an order of heads. */
+/*! Fits: a scale, a cap of scores, a factor of everything, a width, an order of heads. */
 es_status compare_fit_scale(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_fit_cap(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_fit_factor(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_fit_window(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_fit_band(compare_case *c, compare_variant *v, bool *applies, es_error *err);
@@ -213,7 +214,7 @@ es_status compare_fit_firsts(compare_case *c, compare_variant *v, bool *applies,
 es_status compare_fit_lasts(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_fit_order(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 
-/*! Mistakes with one number of a few: a future key, first keys, blocks, a head, an offset of
+/*! Mistakes with one number of a few: future keys, first keys, blocks, a head, an offset of
  * values, a limit, a format of sums, a probability. */
 es_status compare_causal_next(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_first_dropped(compare_case *c, compare_variant *v, bool *applies, es_error *err);

@@ -4,6 +4,7 @@
  * kept. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "experiments/measure/oracle.h"
@@ -54,13 +55,23 @@ static es_status choose(compare_case *c, compare_variant *v, set_number set, int
 
 /* ---- keys under a causal mask ---- */
 
+enum { MOST_AHEAD = 4 };
+
+static bool set_next(const compare_case *c, compare_variant *v, int64_t at)
+{
+    const long long ahead = (long long)at + 1;
+    (void)c;
+    v->shift += ahead;
+    if (ahead == 1)
+        snprintf(v->note, sizeof v->note, "one future key, j <= i + 1");
+    else
+        snprintf(v->note, sizeof v->note, "%lld future keys, j <= i + %lld", ahead, ahead);
+    return v->mask == COMPARE_CAUSAL && v->shift < v->keys;
+}
+
 es_status compare_causal_next(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
-    (void)c;
-    (void)err;
-    *applies = v->mask == COMPARE_CAUSAL;
-    v->shift++;
-    return ES_OK;
+    return choose(c, v, set_next, MOST_AHEAD, applies, err);
 }
 
 static const int64_t firsts[] = {1, 2, 3, 4, 8, 16, 32, 64, 128};
@@ -78,7 +89,7 @@ es_status compare_first_dropped(compare_case *c, compare_variant *v, bool *appli
     return choose(c, v, set_first, NUMBERS(firsts), applies, err);
 }
 
-static const int64_t blocks[] = {128, 64, 32, 16, 8, 4, 256};
+static const int64_t blocks[] = {128, 64, 32, 16, 8, 4, 256, 512, 96, 48, 24, 192};
 
 /* Sets a size of blocks; `whole`: a block is seen by its own last query. */
 static bool set_block(compare_variant *v, int64_t at, bool whole)
@@ -171,7 +182,11 @@ static const struct {
               {1, COMPARE_ZERO, "key j has the value of key j + 1, the last none"},
               {-1, COMPARE_ZERO, "key j has the value of key j - 1, the first none"},
               {1, COMPARE_CLAMP, "key j has the value of key j + 1, the last its own"},
-              {-1, COMPARE_CLAMP, "key j has the value of key j - 1, the first its own"}};
+              {-1, COMPARE_CLAMP, "key j has the value of key j - 1, the first its own"},
+              {2, COMPARE_ROLL, "key j has the value of key j + 2"},
+              {-2, COMPARE_ROLL, "key j has the value of key j - 2"},
+              {2, COMPARE_ZERO, "key j has the value of key j + 2, the last two none"},
+              {-2, COMPARE_ZERO, "key j has the value of key j - 2, the first two none"}};
 
 static bool set_shift(const compare_case *c, compare_variant *v, int64_t at)
 {
@@ -179,7 +194,7 @@ static bool set_shift(const compare_case *c, compare_variant *v, int64_t at)
     v->values_by = shifts[at].by;
     v->edge = shifts[at].edge;
     snprintf(v->note, sizeof v->note, "%s", shifts[at].note);
-    return v->keys > 1;
+    return v->keys > llabs(shifts[at].by);
 }
 
 es_status compare_values_shifted(compare_case *c, compare_variant *v, bool *applies, es_error *err)
