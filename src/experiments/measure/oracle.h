@@ -190,8 +190,9 @@ double compare_row_flops(const compare_case *c);
 
 /* A kind of variant, with a function that fits its unknown number. */
 typedef struct compare_hypothesis {
-    const char *name;     /* of the row in the table */
-    const char *sentence; /* "OUT.npy is what ... gives"; the variant's note follows it */
+    const char *name; /* of the row in the table */
+    const char
+        *sentence; /* "OUT.npy is what ... gives"; the variant's note follows it, or stands at # */
     /* Changes *v. *applies is false where that is impossible, or nothing else than before. */
     es_status (*change)(compare_case *c, compare_variant *v, bool *applies, es_error *err);
     const char *also; /* of a causal mask: how it is said beside something else */

@@ -219,16 +219,18 @@ static es_status add_heads(const es_job *job, es_answer *answer, total *out, es_
 
 enum { SAID = 256 };
 
-/* Writes "attention with another scale: 0.05, and causal", followed by `after`. A comma that ends
- * the sentence is dropped before another comma, and at the end. */
+/* Writes "attention with another scale: 0.05, and causal", followed by `after`. The note stands at
+ * the # of the sentence, or behind it. A comma that ends the sentence is dropped before another
+ * comma, and at the end. */
 static const char *say_try(const compare_try *t, const char *after, char out[SAID])
 {
-    const char *sentence = t->hypothesis->sentence;
-    const size_t size = strlen(sentence);
+    const char *sentence = t->hypothesis->sentence, *note = t->variant.note;
+    const size_t size = strlen(sentence), place = strcspn(sentence, "#");
     const bool comma = size && sentence[size - 1] == ',' && (t->mask || *after != ' ');
-    snprintf(out, SAID, "%.*s%s%s%s%s%s", (int)(size - comma), sentence,
-             t->variant.note[0] ? " " : "", t->variant.note, t->mask ? ", and " : "",
-             t->mask ? t->mask->also : "", after);
+    const bool inside = place < size;
+    snprintf(out, SAID, "%.*s%s%s%s%s%s%s", (int)(inside ? place : size - comma), sentence,
+             *note && !inside ? " " : "", note, inside ? sentence + place + 1 : "",
+             t->mask ? ", and " : "", t->mask ? t->mask->also : "", after);
     return out;
 }
 
