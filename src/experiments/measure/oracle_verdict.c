@@ -401,9 +401,11 @@ static void report_nonfinite(const measure_state *s, const compare_found *found,
         rows, name_mask(s->p), say_only(s, all, only), (long long)found->count);
 }
 
-/* Reports how far off an output is, or which of its elements are not finite. */
+/* Reports how far off an output is, or which of its elements are not finite. Sizes are root mean
+ * squares over elements. */
 static void report_distance(const measure_state *s, const total *all, es_answer *a)
 {
+    const double count = (double)s->heads * (double)measure_queries(s, 0) * (double)s->dv;
     char file[NAMED], said[SAID];
     if (all->nonfinite > 0.0)
         es_answer_add_finding(a, "%s %s.", name_file(s->p->compare, file),
@@ -413,11 +415,12 @@ static void report_distance(const measure_state *s, const total *all, es_answer 
             a,
             "%.0f of %lld rows %s further from the attention you asked for than %s explains; the "
             "worst is "
-            "row %lld of head %lld, %.3g times the expected error of %.2g. Relative L2 error: "
-            "%.2g.",
+            "row %lld of head %lld, %.3g times the expected error of %.2g and %.2g times the size "
+            "of outputs. Relative L2 error: %.2g.",
             all->beyond, (long long)(s->heads * measure_queries(s, 0)),
             all->beyond == 1.0 ? "is" : "are", s->their_format->name, (long long)all->row,
-            (long long)all->head, all->ratio, all->expected, all->relative);
+            (long long)all->head, all->ratio, all->expected,
+            all->ratio * all->expected / sqrt(all->ours2 / count), all->relative);
 }
 
 /* Reports a mismatch: what it is instead, and how far it is off. */
