@@ -12,6 +12,7 @@ SHAPES = {  # query heads, key heads, queries and keys, channels
     "small": (4, 4, 96, 16),
     "grouped": (8, 2, 150, 32),
     "uneven": (6, 3, 133, 24),
+    "whole": (4, 2, 128, 16),
     "long": (2, 1, 1200, 16),
 }
 
@@ -87,7 +88,7 @@ def last_block(block):
 def last_block_causal(block):
     def wrong(q, k, v, causal):
         n = q.shape[1]
-        return kernel(q, k, v, causal_mask(n) & (np.arange(n) < n // block * block)[None, :])
+        return kernel(q, k, v, causal_mask(n) & (np.arange(n) < (n - 1) // block * block)[None, :])
 
     return wrong
 
@@ -105,6 +106,27 @@ def diagonal_unmasked(block):
 def bfloat16(x):
     bits = np.asarray(x, np.float32).view(np.uint32).astype(np.uint64)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
+
+
+def values_of(bits, store):
+    """Values were rounded to a few bits, as by a cache: an error of the size of sums in 16 bits."""
+
+    def wrong(q, k, v, causal):
+        mantissa, exponent = np.frexp(np.asarray(v, np.float64))
+        return store(kernel(q, k, np.ldexp(np.round(mantissa * 2.0 ** (bits + 1)) / 2.0 ** (bits + 1), exponent), plain(q, causal)))
+
+    return wrong
+
+
+def eight_bits(bits, least, store):
+    """Q, K and V in fp8, without scales."""
+
+    def rounded(x):
+        x = np.asarray(x, np.float64)
+        step = np.maximum(2.0 ** (np.frexp(x)[1] - 1 - bits), least)
+        return np.round(x / step) * step
+
+    return lambda q, k, v, causal: store(kernel(rounded(q), rounded(k), rounded(v), plain(q, causal)))
 
 
 def last_queries_unwritten(q, k, v, causal):
@@ -160,7 +182,7 @@ def half_sums(q, k, v, causal):
     return out
 
 
-def no_maximum(q, k, v, causal):
+def no_maximum(q, k, v, causal, store=np.float16):
     """exp(s) in f16 without the largest score taken off."""
     group, out = len(q) // len(k), []
     with np.errstate(all="ignore"):
@@ -170,7 +192,7 @@ def no_maximum(q, k, v, causal):
             if causal:
                 w = w * causal_mask(len(s))
             out.append((w / w.sum(-1, keepdims=True)) @ v[h // group])
-    return np.array(out).astype(np.float16)
+    return np.array(out).astype(store)
 
 
 def dropout(p):
@@ -213,10 +235,12 @@ def window(width):
 CASES = [
     ("future key", lambda q, k, v, c: kernel(q, k, v, causal_mask(q.shape[1], 1)), "small", True, ["causal-next"], 1),
     ("future key, grouped", lambda q, k, v, c: kernel(q, k, v, causal_mask(q.shape[1], 1)), "grouped", True, ["causal-next"], 1),
+    ("two future keys", lambda q, k, v, c: kernel(q, k, v, causal_mask(q.shape[1], 2)), "uneven", True, ["causal-next"], 1),
     ("first key dropped", first_dropped(1), "small", True, ["first-dropped"], 1),
     ("four first keys dropped", first_dropped(4), "uneven", True, ["first-dropped"], 1),
     ("own block of 16", own_block(16, False), "small", True, ["own-block"], 1),
     ("own block of 64", own_block(64, False), "grouped", True, ["own-block"], 1),
+    ("own block of 48", own_block(48, False), "grouped", True, ["own-block"], 1),
     ("tail of blocks of 32", own_block(32, True), "grouped", True, ["block-tail"], 1),
     ("tail of blocks of 16", own_block(16, True), "uneven", True, ["block-tail"], 1),
     ("first key dropped, guarded", guarded(lambda i, j: j >= 1), "grouped", True, ["first-dropped"], 1),
@@ -227,6 +251,7 @@ CASES = [
     ("last block of 32", last_block(32), "uneven", False, ["last-keys"], 1),
     ("last block of 64, causal", last_block_causal(64), "grouped", True, ["last-block"], 1),
     ("last block of 32, causal", last_block_causal(32), "uneven", True, ["last-block"], 1),
+    ("last block of 16, whole, causal", last_block_causal(16), "whole", True, ["last-block"], 1),
     ("own block of 64 unmasked", diagonal_unmasked(64), "grouped", True, ["block-ahead"], 1),
     ("own block of 16 unmasked", diagonal_unmasked(16), "small", True, ["block-ahead"], 1),
     ("last queries unwritten", last_queries_unwritten, "uneven", False, ["rows-zero"], 1),
@@ -237,13 +262,21 @@ CASES = [
     ("alibi, 6 heads", alibi, "uneven", True, ["alibi"], 1),
     ("values down", values_rolled(1), "small", False, ["values-shifted"], 1),
     ("values up", values_rolled(-1), "grouped", True, ["values-shifted"], 1),
+    ("values down by two", values_rolled(2), "uneven", True, ["values-shifted"], 1),
     ("values with a zero", values_zero, "uneven", True, ["values-shifted"], 1),
     ("sums in f16", half_sums, "grouped", False, ["narrow-sums", "", "met"], 1),
     ("sums in f16, long", half_sums, "long", False, ["narrow-sums"], 1),
     ("no maximum", no_maximum, "small", False, ["overflow"], 6),
+    ("no maximum, stored in f32", lambda q, k, v, c: no_maximum(q, k, v, c, np.float32), "small", False, ["overflow"], 6),
     ("no maximum, causal", no_maximum, "uneven", True, ["overflow"], 6),
     ("inputs in bf16", lambda q, k, v, c: kernel(bfloat16(q), bfloat16(k), bfloat16(v), plain(q, c)), "grouped", True, ["inputs-rounded"], 1),
     ("inputs in f16", lambda q, k, v, c: kernel(*(x.astype(np.float16) for x in (q, k, v)), plain(q, c)), "small", False, ["inputs-rounded"], 1),
+    ("values of 3 bits", values_of(3, bfloat16), "grouped", True, [""], 1),
+    ("values of 3 bits, full", values_of(3, bfloat16), "grouped", False, [""], 1),
+    ("values of 6 bits", values_of(6, np.float16), "uneven", True, [""], 1),
+    ("values of 5 bits, f32", values_of(5, np.float32), "uneven", False, [""], 1),
+    ("inputs in e4m3", eight_bits(3, 2.0**-9, bfloat16), "uneven", True, ["inputs-rounded"], 1),
+    ("inputs in e5m2", eight_bits(2, 2.0**-16, np.float16), "grouped", False, ["inputs-rounded"], 1),
     ("dropout 0.1", dropout(0.1), "small", True, ["dropout"], 1),
     ("dropout 0.2", dropout(0.2), "grouped", True, ["dropout"], 1),
     ("dropout, full", dropout(0.1), "small", False, [""], 1),
@@ -256,6 +289,8 @@ CASES = [
     ("own key missing", lambda q, k, v, c: kernel(q, k, v, causal_mask(q.shape[1], -1)), "small", True, ["causal-strict"], 1),
     ("window of 20", window(20), "grouped", True, ["window"], 1),
     ("capped at 30", with_mask(scores=lambda s: 30 * np.tanh(s / 30)), "small", True, ["cap-30"], 8),
+    ("capped at 5", with_mask(scores=lambda s: 5 * np.tanh(s / 5)), "grouped", True, ["cap-fitted"], 2),
+    ("capped at 20", with_mask(scores=lambda s: 20 * np.tanh(s / 20)), "uneven", False, ["cap-fitted"], 4),
     ("heads reversed", lambda q, k, v, c: kernel(q, k, v, plain(q, c))[::-1], "small", True, ["heads-moved"], 1),
     ("doubled", lambda q, k, v, c: 2 * kernel(q, k, v, plain(q, c)), "uneven", False, ["factor"], 1),
     ("tiled groups", lambda q, k, v, c: kernel(q, np.tile(k, (len(q) // len(k), 1, 1)), np.tile(v, (len(q) // len(v), 1, 1)), plain(q, c)), "grouped", True, ["groups-tiled"], 1),
@@ -305,9 +340,26 @@ class Kernels(unittest.TestCase):
         y[3, 40] += 0.3
         with self.assertRaisesRegex(AssertionError, "(?s)383 of 384 rows.*worst, row 40 of head 3,"):
             esscher.assert_attention(q, k, v, y, causal=True, threads=1)
-        y[2, 7, 5] = np.nan
-        with self.assertRaisesRegex(AssertionError, "head 2, row 7, column 5"):
+        y[3, 50] += 0.3
+        with self.assertRaisesRegex(AssertionError, "all wrong rows are in head 3"):
             esscher.assert_attention(q, k, v, y, causal=True, threads=1)
+        y[2, 9] += 0.3
+        with self.assertRaises(AssertionError) as said:
+            esscher.assert_attention(q, k, v, y, causal=True, threads=1)
+        self.assertNotIn("all wrong rows", str(said.exception))
+        y[2, 7, 5] = np.nan
+        with self.assertRaisesRegex(AssertionError, "MISMATCH: .* holds 1 element .* head 2, row 7, column 5"):
+            esscher.assert_attention(q, k, v, y, causal=True, threads=1)
+
+    def test_dropout_is_not_the_nearest(self):
+        """It is judged on few rows: its distance says nothing."""
+        rng = np.random.default_rng(1)
+        q = rng.standard_normal((4, 96, 64)) * 2.0 ** np.linspace(-1, 1.5, 4)[:, None, None]
+        q, k, v = map(bfloat16, (q, rng.standard_normal((2, 96, 64)), rng.standard_normal((2, 96, 64))))
+        y = bfloat16(kernel(q, k, v, causal_mask(96), scores=lambda s: 5 * np.arctan(s / 5)))
+        with self.assertRaises(AssertionError) as said:
+            esscher.assert_attention(q, k, v, y, causal=True, threads=1)
+        self.assertNotIn("dropout", str(said.exception))
 
     def test_sums_in_f16_are_named_beside_bf16(self):
         """Their errors have one size: the sentence names both."""

@@ -30,3 +30,5 @@ measure --compare bits.npy --compare-dtype bf16 --scale 1 --json | grep -E '"(fo
 measure --compare y.npy --scales 1,2; echo "rc=$?"
 measure --compare y.npy --precision f32; echo "rc=$?"
 measure --tolerance 1; echo "rc=$?"
+# the help shows how
+esscher measure -h | grep -c -e "--compare Y.npy"

@@ -7,6 +7,7 @@
  *     measure/oracle_rows.c        which rows are compared, over all heads and all widths
  *     measure/oracle_fit.c         what is changed by an unknown amount: a scale, a width, an order
  *     measure/oracle_kernels.c     what is changed by one number of a few: tiles, offsets, heads
+ *     measure/oracle_noise.c       whether errors look like those of rounding in a kernel
  *     measure/oracle_hypotheses.c  what can be changed, one description each
  *     measure/oracle_theirs.c      an output of a head against the f64 engine's
  *     measure/oracle_search.c      trying them
@@ -29,9 +30,11 @@ typedef struct compare_format {
     bool weights; /* the weights are stored */
 } compare_format;
 
-/*! compare_format_named() : "f16", "bf16", "f32", "f64"; NULL if it is none. compare_round() : the
- *  nearest number of the format. */
+/*! compare_format_named() : "f16", "bf16", "f32", "f64"; NULL if it is none.
+ *  compare_format_of_eight() : 0: fp8 e4m3, 1: fp8 e5m2. compare_round() : the nearest number of
+ * the format, of 8 bits without its largest number. */
 const compare_format *compare_format_named(const char *name);
+const compare_format *compare_format_of_eight(int64_t at);
 double compare_round(const compare_format *f, double value);
 
 /* What the error of one output row depends on. */
@@ -189,11 +192,13 @@ double compare_row_flops(const compare_case *c);
 
 /* A kind of variant, with a function that fits its unknown number. */
 typedef struct compare_hypothesis {
-    const char *name;     /* of the row in the table */
-    const char *sentence; /* "OUT.npy is what ... gives"; the variant's note follows it */
+    const char *name; /* of the row in the table */
+    const char
+        *sentence; /* "OUT.npy is what ... gives"; the variant's note follows it, or stands at # */
     /* Changes *v. *applies is false where that is impossible, or nothing else than before. */
     es_status (*change)(compare_case *c, compare_variant *v, bool *applies, es_error *err);
     const char *also; /* of a causal mask: how it is said beside something else */
+    bool noise;       /* its bound is wide: what is left must look like rounding */
     bool ordinary;    /* what kernels of the format may do: where this explains it, it is met */
 } compare_hypothesis;
 
@@ -202,8 +207,9 @@ typedef struct compare_hypothesis {
 extern const compare_hypothesis compare_hypotheses[];
 enum { COMPARE_CAUSALS = 2 };
 
-/*! Fits: a scale, a factor of everything, a width, an order of heads. */
+/*! Fits: a scale, a cap of scores, a factor of everything, a width, an order of heads. */
 es_status compare_fit_scale(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_fit_cap(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_fit_factor(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_fit_window(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_fit_band(compare_case *c, compare_variant *v, bool *applies, es_error *err);
@@ -211,7 +217,7 @@ es_status compare_fit_firsts(compare_case *c, compare_variant *v, bool *applies,
 es_status compare_fit_lasts(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_fit_order(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 
-/*! Mistakes with one number of a few: a future key, first keys, blocks, a head, an offset of
+/*! Mistakes with one number of a few: future keys, first keys, blocks, a head, an offset of
  * values, a limit, a format of sums, a probability. */
 es_status compare_causal_next(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_first_dropped(compare_case *c, compare_variant *v, bool *applies, es_error *err);
@@ -226,6 +232,12 @@ es_status compare_overflows(compare_case *c, compare_variant *v, bool *applies, 
 es_status compare_inputs_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_narrow_sums(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_dropout(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+
+/*! compare_like_rounding() : whether the errors of an output that the bound of the variant allows
+ *  look like rounding in a kernel: different in every row and, of v->format, small in rows of few
+ *  keys. */
+es_status compare_like_rounding(compare_case *c, const compare_variant *v, bool *like,
+                                es_error *err);
 
 /* One of them that was tried. */
 typedef struct compare_try {

@@ -12,6 +12,12 @@ static const compare_format formats[] = {{"bf16", 0x1p-8, 0x1p-134, 0x1p-24, tru
                                          {"f64", 0x1p-53, 0.0, 0x1p-53, false}};
 enum { FORMATS = sizeof formats / sizeof formats[0] };
 
+/* Formats of 8 bits, in which only inputs are stored. */
+static const compare_format eights[] = {{"fp8 e4m3", 0x1p-4, 0x1p-10, 0x1p-24, true},
+                                        {"fp8 e5m2", 0x1p-3, 0x1p-17, 0x1p-24, true}};
+
+const compare_format *compare_format_of_eight(int64_t at) { return &eights[at]; }
+
 const compare_format *compare_format_named(const char *name)
 {
     for (int i = 0; i < FORMATS; i++)
@@ -20,10 +26,22 @@ const compare_format *compare_format_named(const char *name)
     return NULL;
 }
 
+/* Returns the nearest number whose last bit is 2u of its first, or 2 `least` if it is subnormal;
+ * of two the even one. */
+static double round_bits(const compare_format *f, double value)
+{
+    int exponent;
+    frexp(value, &exponent);
+    const double step = fmax(ldexp(f->unit, exponent), 2.0 * f->least);
+    return rint(value / step) * step;
+}
+
 /* Rounds by way of f32, whose rounding is too fine to decide a tie of 16 bits but once in 2^13. */
 double compare_round(const compare_format *f, double value)
 {
     const float narrow = (float)value;
+    if (f->unit > 0x1p-8)
+        return round_bits(f, value);
     if (f->unit == 0x1p-8)
         return (double)es_bf16_to_float(es_bf16_from_float(narrow));
     if (f->unit == 0x1p-11)

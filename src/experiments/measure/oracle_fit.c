@@ -73,6 +73,77 @@ es_status compare_fit_scale(compare_case *c, compare_variant *v, bool *applies, 
     return status;
 }
 
+/* ---- a cap of scores ---- */
+
+/* Returns the squared distance of a few rows with the cap e^x. */
+static es_status capped_distance(compare_case *c, const compare_variant *v, double x, double *out,
+                                 es_error *err)
+{
+    compare_variant next = *v;
+    compare_sum sum;
+    next.cap = exp(x);
+    ES_TRY(compare_rows(c, &next, FEW, &sum, err));
+    *out = sum.squares;
+    return ES_OK;
+}
+
+/* Narrows the minimum of an interval of ln(cap) by golden sections. */
+static es_status narrow_cap(compare_case *c, const compare_variant *v, double low, double high,
+                            double *best, es_error *err)
+{
+    enum { SECTIONS = 42 }; /* to the last digits of f32 */
+    const double golden = 0.5 * (sqrt(5.0) - 1.0);
+    double at[2] = {high - golden * (high - low), low + golden * (high - low)}, far[2];
+    for (int i = 0; i < 2; i++)
+        ES_TRY(capped_distance(c, v, at[i], &far[i], err));
+    for (int i = 0; i < SECTIONS; i++) {
+        const int side = far[0] < far[1] ? 0 : 1; /* of the minimum */
+        *(side ? &low : &high) = at[!side];
+        at[!side] = at[side];
+        far[!side] = far[side];
+        at[side] = side ? low + golden * (high - low) : high - golden * (high - low);
+        ES_TRY(capped_distance(c, v, at[side], &far[side], err));
+    }
+    *best = 0.5 * (low + high);
+    return ES_OK;
+}
+
+/* Fits the cap: a grid of half octaves, and sections where it halves the squared distance. */
+static es_status fit_cap(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    enum { LEAST = 2, MOST = 13 }; /* half octaves: 2 to 90 */
+    const double half = 0.5 * log(2.0);
+    double none, least = INFINITY, best = 0.0, x;
+    compare_sum sum;
+    *applies = enough(c);
+    if (!*applies)
+        return ES_OK;
+    ES_TRY(compare_rows(c, v, FEW, &sum, err));
+    none = sum.squares;
+    for (int i = LEAST; i <= MOST; i++) {
+        ES_TRY(capped_distance(c, v, i * half, &x, err));
+        if (x < least) {
+            least = x;
+            best = i * half;
+        }
+    }
+    *applies = least < 0.5 * none;
+    if (!*applies)
+        return ES_OK;
+    ES_TRY(narrow_cap(c, v, best - half, best + half, &best, err));
+    v->cap = exp(best);
+    snprintf(v->note, sizeof v->note, "%.4g", v->cap);
+    return ES_OK;
+}
+
+es_status compare_fit_cap(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    c->glance = true;
+    const es_status status = fit_cap(c, v, applies, err);
+    c->glance = false;
+    return status;
+}
+
 /* ---- a factor ---- */
 
 es_status compare_fit_factor(compare_case *c, compare_variant *v, bool *applies, es_error *err)

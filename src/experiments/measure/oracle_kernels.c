@@ -4,6 +4,7 @@
  * kept. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "experiments/measure/oracle.h"
@@ -35,6 +36,11 @@ static es_status choose(compare_case *c, compare_variant *v, set_number set, int
         compare_sum sum;
         if (!set(c, &tried, at))
             continue;
+        /* one row that is further off than all rows of the best so far decides */
+        sum = (compare_sum){0};
+        ES_TRY(compare_row_at(c, &tried, c->furthest, &sum, err));
+        if (*applies && sum.rows > 0 && sum.ratio >= least)
+            continue;
         ES_TRY(glance(c, &tried, &sum, err));
         if (sum.rows > 0 && (sum.ratio < least || !*applies)) {
             least = sum.ratio;
@@ -49,13 +55,23 @@ static es_status choose(compare_case *c, compare_variant *v, set_number set, int
 
 /* ---- keys under a causal mask ---- */
 
+enum { MOST_AHEAD = 4 };
+
+static bool set_next(const compare_case *c, compare_variant *v, int64_t at)
+{
+    const long long ahead = (long long)at + 1;
+    (void)c;
+    v->shift += ahead;
+    if (ahead == 1)
+        snprintf(v->note, sizeof v->note, "one future key, j <= i + 1");
+    else
+        snprintf(v->note, sizeof v->note, "%lld future keys, j <= i + %lld", ahead, ahead);
+    return v->mask == COMPARE_CAUSAL && v->shift < v->keys;
+}
+
 es_status compare_causal_next(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
-    (void)c;
-    (void)err;
-    *applies = v->mask == COMPARE_CAUSAL;
-    v->shift++;
-    return ES_OK;
+    return choose(c, v, set_next, MOST_AHEAD, applies, err);
 }
 
 static const int64_t firsts[] = {1, 2, 3, 4, 8, 16, 32, 64, 128};
@@ -73,7 +89,7 @@ es_status compare_first_dropped(compare_case *c, compare_variant *v, bool *appli
     return choose(c, v, set_first, NUMBERS(firsts), applies, err);
 }
 
-static const int64_t blocks[] = {128, 64, 32, 16, 8, 4, 256};
+static const int64_t blocks[] = {128, 64, 32, 16, 8, 4, 256, 512, 96, 48, 24, 192};
 
 /* Sets a size of blocks; `whole`: a block is seen by its own last query. */
 static bool set_block(compare_variant *v, int64_t at, bool whole)
@@ -121,11 +137,11 @@ es_status compare_block_ahead(compare_case *c, compare_variant *v, bool *applies
 
 static bool set_last_block(const compare_case *c, compare_variant *v, int64_t at)
 {
-    const int64_t left = v->keys % blocks[at];
+    const int64_t rest = v->keys % blocks[at], left = rest ? rest : blocks[at];
     (void)c;
     snprintf(v->note, sizeof v->note, "%lld", (long long)blocks[at]);
     v->keys -= left;
-    return v->mask == COMPARE_CAUSAL && left > 0 && v->keys > 0;
+    return v->mask == COMPARE_CAUSAL && v->keys > 0;
 }
 
 es_status compare_last_block(compare_case *c, compare_variant *v, bool *applies, es_error *err)
@@ -166,7 +182,11 @@ static const struct {
               {1, COMPARE_ZERO, "key j has the value of key j + 1, the last none"},
               {-1, COMPARE_ZERO, "key j has the value of key j - 1, the first none"},
               {1, COMPARE_CLAMP, "key j has the value of key j + 1, the last its own"},
-              {-1, COMPARE_CLAMP, "key j has the value of key j - 1, the first its own"}};
+              {-1, COMPARE_CLAMP, "key j has the value of key j - 1, the first its own"},
+              {2, COMPARE_ROLL, "key j has the value of key j + 2"},
+              {-2, COMPARE_ROLL, "key j has the value of key j - 2"},
+              {2, COMPARE_ZERO, "key j has the value of key j + 2, the last two none"},
+              {-2, COMPARE_ZERO, "key j has the value of key j - 2, the first two none"}};
 
 static bool set_shift(const compare_case *c, compare_variant *v, int64_t at)
 {
@@ -174,7 +194,7 @@ static bool set_shift(const compare_case *c, compare_variant *v, int64_t at)
     v->values_by = shifts[at].by;
     v->edge = shifts[at].edge;
     snprintf(v->note, sizeof v->note, "%s", shifts[at].note);
-    return v->keys > 1;
+    return v->keys > llabs(shifts[at].by);
 }
 
 es_status compare_values_shifted(compare_case *c, compare_variant *v, bool *applies, es_error *err)
@@ -184,38 +204,50 @@ es_status compare_values_shifted(compare_case *c, compare_variant *v, bool *appl
 
 /* ---- numbers ---- */
 
-/* Logarithms of the largest numbers of f16 and of f32, whose exponents bf16 has, too. */
+/* Logarithms of the largest numbers of f16 and of f32, whose exponents bf16 has, too. Weights in
+ * f16 may be stored wider afterwards. */
 static const struct {
     double limit;
-    const char *note;
-} overflows[] = {{11.0898, "f16"}, {88.7228, "f32"}};
+    const char *note, *weights;
+} overflows[] = {{11.0898, "f16 (scores above 11.09)", NULL},
+                 {88.7228, "f32 (scores above 88.72)", NULL},
+                 {11.0898, "f16 (scores above 11.09)", "f16"}};
 
 static bool set_overflow(const compare_case *c, compare_variant *v, int64_t at)
 {
-    (void)c;
     v->overflow = overflows[at].limit;
     snprintf(v->note, sizeof v->note, "%s", overflows[at].note);
-    return true;
+    if (overflows[at].weights)
+        v->format = compare_format_named(overflows[at].weights);
+    return !v->format || v->format->unit > c->format->unit;
 }
 
 es_status compare_overflows(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
-    return choose(c, v, set_overflow, NUMBERS(overflows), applies, err);
+    compare_sum lost = {0};
+    ES_TRY(choose(c, v, set_overflow, NUMBERS(overflows), applies, err));
+    if (!*applies || !v->format)
+        return ES_OK;
+    /* of a coarser format anything small would fit: the worst row must be lost, which expects no
+     * error */
+    ES_TRY(compare_row_at(c, v, c->furthest, &lost, err));
+    *applies = lost.rows > 0 && lost.nonfinite == 0 && lost.expected == 0.0;
+    return ES_OK;
 }
 
 /* Formats that inputs may have been rounded to: the output's own, or if that is wider a narrower
- * one. */
+ * one; fp8. */
 static bool set_inputs(const compare_case *c, compare_variant *v, int64_t at)
 {
     static const char *const names[] = {"bf16", "f16"};
-    v->inputs = compare_format_named(names[at]);
-    snprintf(v->note, sizeof v->note, "%s", names[at]);
-    return !c->format->weights || v->inputs->unit == c->format->unit;
+    v->inputs = at < 2 ? compare_format_named(names[at]) : compare_format_of_eight(at - 2);
+    snprintf(v->note, sizeof v->note, "%s", v->inputs->name);
+    return at >= 2 || !c->format->weights || v->inputs->unit == c->format->unit;
 }
 
 es_status compare_inputs_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
-    return choose(c, v, set_inputs, 2, applies, err);
+    return choose(c, v, set_inputs, 4, applies, err);
 }
 
 /* Sums in the format of the output, of 16 bits, instead of f32. */

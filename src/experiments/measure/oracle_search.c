@@ -70,6 +70,8 @@ static es_status try_one(compare_case *c, const compare_hypothesis *mask,
         return ES_OK;
     ES_TRY(look(c, &t->variant, &t->sum, err));
     t->explains = explains(&t->variant, &t->sum);
+    if (t->explains && h->noise)
+        ES_TRY(compare_like_rounding(c, &t->variant, &t->explains, err));
     found->count += t->sum.rows > 0; /* else no query sees a key, and there is nothing to compare */
     return ES_OK;
 }

@@ -148,6 +148,7 @@ typedef struct total {
     double squares, ours2, allowed, nonfinite, beyond;
     double largest, ratio, expected;
     int64_t head, row;
+    int64_t only;   /* the head with all rows beyond; -1: several have some */
     int64_t bad[3]; /* head, row and column of the first element that is not finite */
     double relative, rms;
 } total;
@@ -177,7 +178,7 @@ static es_status add_heads(const es_job *job, es_answer *answer, total *out, es_
 {
     const measure_state *s = job->state;
     es_table *t = es_answer_table(answer, &their_table);
-    total all = {0};
+    total all = {.only = -1};
     for (int64_t h = 0; h < s->heads; h++) {
         const measure_their *x = &measure_found(job, h, 0)->their;
         their_row *r = es_rows_add(t, their_row);
@@ -192,6 +193,8 @@ static es_status add_heads(const es_job *job, es_answer *answer, total *out, es_
             all.bad[1] = (int64_t)x->nonfinite_row;
             all.bad[2] = (int64_t)x->nonfinite_col;
         }
+        if (x->beyond > 0.0)
+            all.only = all.beyond > 0.0 ? -1 : h;
         all.nonfinite += x->nonfinite;
         all.beyond += x->beyond;
         all.largest = fmax(all.largest, x->largest);
@@ -216,16 +219,18 @@ static es_status add_heads(const es_job *job, es_answer *answer, total *out, es_
 
 enum { SAID = 256 };
 
-/* Writes "attention with another scale: 0.05, and causal", followed by `after`. A comma that ends
- * the sentence is dropped before another comma, and at the end. */
+/* Writes "attention with another scale: 0.05, and causal", followed by `after`. The note stands at
+ * the # of the sentence, or behind it. A comma that ends the sentence is dropped before another
+ * comma, and at the end. */
 static const char *say_try(const compare_try *t, const char *after, char out[SAID])
 {
-    const char *sentence = t->hypothesis->sentence;
-    const size_t size = strlen(sentence);
+    const char *sentence = t->hypothesis->sentence, *note = t->variant.note;
+    const size_t size = strlen(sentence), place = strcspn(sentence, "#");
     const bool comma = size && sentence[size - 1] == ',' && (t->mask || *after != ' ');
-    snprintf(out, SAID, "%.*s%s%s%s%s%s", (int)(size - comma), sentence,
-             t->variant.note[0] ? " " : "", t->variant.note, t->mask ? ", and " : "",
-             t->mask ? t->mask->also : "", after);
+    const bool inside = place < size;
+    snprintf(out, SAID, "%.*s%s%s%s%s%s%s", (int)(inside ? place : size - comma), sentence,
+             *note && !inside ? " " : "", note, inside ? sentence + place + 1 : "",
+             t->mask ? ", and " : "", t->mask ? t->mask->also : "", after);
     return out;
 }
 
@@ -319,24 +324,33 @@ static const char *name_mask(const measure_params *p)
 static double distance_of(const compare_try *t) { return sqrt(t->sum.squares / t->sum.ours2); }
 
 /* Returns the try that is nearest over all of its rows, if it is near enough to be named although
- * it explains nothing; else NULL. */
+ * it explains nothing; else NULL. Dropout is judged on few rows, whose distance says nothing. */
 static const compare_try *nearest_try(const compare_found *found, const total *all)
 {
     const compare_try *nearest = NULL;
     double least = INFINITY;
     for (int64_t i = 0; i < found->count; i++)
-        if (distance_of(&found->tries[i]) < least) {
+        if (found->tries[i].variant.dropout == 0.0 && distance_of(&found->tries[i]) < least) {
             nearest = &found->tries[i];
             least = distance_of(nearest);
         }
     return least <= NEAR && nearest->sum.ratio < NEARER * all->ratio ? nearest : NULL;
 }
 
+/* Writes "; all wrong rows are in head 3", or nothing where several heads have some. */
+static const char *say_only(const measure_state *s, const total *all, char out[ES_FORMAT_SIZE])
+{
+    out[0] = '\0';
+    if (s->heads > 1 && all->only >= 0 && all->beyond > 1.0)
+        snprintf(out, ES_FORMAT_SIZE, "; all wrong rows are in head %lld", (long long)all->only);
+    return out;
+}
+
 /* Reports an output that nothing explains. Rows that are right are counted first. */
 static void report_unexplained(const measure_state *s, const compare_found *found, const total *all,
                                es_answer *a)
 {
-    char said[SAID], file[NAMED], nearest[SAID + 64] = "";
+    char said[SAID], file[NAMED], nearest[SAID + 64] = "", only[ES_FORMAT_SIZE];
     const long long rows = (long long)(s->heads * measure_queries(s, 0));
     const long long right = rows - (long long)all->beyond;
     const char *name = name_file(s->p->compare, file), *mask = name_mask(s->p);
@@ -347,8 +361,10 @@ static void report_unexplained(const measure_state *s, const compare_found *foun
     if (2 * right >= rows)
         es_answer_add_finding(a,
                               "MISMATCH: %lld of %lld rows of %s are the %s attention you asked "
-                              "for. No known mistake explains the rest%s.",
-                              right, rows, name, mask, nearest);
+                              "for; row %lld of head %lld is not%s. No known mistake explains "
+                              "it%s.",
+                              right, rows, name, mask, (long long)all->row, (long long)all->head,
+                              say_only(s, all, only), nearest);
     else
         es_answer_add_finding(a,
                               "MISMATCH: %s is not the %s attention you asked for: %lld of %lld "
@@ -359,26 +375,50 @@ static void report_unexplained(const measure_state *s, const compare_found *foun
                                          "another entry of the batch.");
 }
 
-/* Reports how far off an output is, or which of its elements are not finite. */
+/* Writes "holds 1 element that is not finite (NaN or infinity), in head 2, row 7, column 5". */
+static const char *say_nonfinite(const total *all, char out[SAID])
+{
+    const bool one = all->nonfinite == 1.0;
+    snprintf(out, SAID,
+             "holds %.0f element%s that %s not finite (NaN or infinity), %sin head %lld, row %lld, "
+             "column %lld",
+             all->nonfinite, one ? "" : "s", one ? "is" : "are", one ? "" : "the first ",
+             (long long)all->bad[0], (long long)all->bad[1], (long long)all->bad[2]);
+    return out;
+}
+
+/* Reports an output with elements that are not finite, which nothing explains. */
+static void report_nonfinite(const measure_state *s, const total *all, es_answer *a)
+{
+    char said[SAID], file[NAMED], only[ES_FORMAT_SIZE];
+    const long long rows = (long long)(s->heads * measure_queries(s, 0));
+    es_answer_add_finding(
+        a,
+        "MISMATCH: %s %s. %lld of %lld rows are the %s attention you asked for%s. "
+        "No known mistake explains the rest.",
+        name_file(s->p->compare, file), say_nonfinite(all, said), rows - (long long)all->beyond,
+        rows, name_mask(s->p), say_only(s, all, only));
+}
+
+/* Reports how far off an output is, or which of its elements are not finite. Sizes are root mean
+ * squares over elements. */
 static void report_distance(const measure_state *s, const total *all, es_answer *a)
 {
-    char file[NAMED];
+    const double count = (double)s->heads * (double)measure_queries(s, 0) * (double)s->dv;
+    char file[NAMED], said[SAID];
     if (all->nonfinite > 0.0)
-        es_answer_add_finding(a,
-                              "%s holds %.0f element%s that %s not finite (NaN or infinity), the "
-                              "first in head %lld, row %lld, column %lld.",
-                              name_file(s->p->compare, file), all->nonfinite,
-                              all->nonfinite == 1.0 ? "" : "s",
-                              all->nonfinite == 1.0 ? "is" : "are", (long long)all->bad[0],
-                              (long long)all->bad[1], (long long)all->bad[2]);
+        es_answer_add_finding(a, "%s %s.", name_file(s->p->compare, file),
+                              say_nonfinite(all, said));
     else
         es_answer_add_finding(
             a,
             "%.0f of %lld rows %s further from the attention you asked for than %s explains. The "
-            "worst, row %lld of head %lld, has %.3g times the expected error.",
+            "worst, row %lld of head %lld, is off by %.2g times the size of the outputs, which is "
+            "%.3g times the expected error.",
             all->beyond, (long long)(s->heads * measure_queries(s, 0)),
             all->beyond == 1.0 ? "is" : "are", s->their_format->name, (long long)all->row,
-            (long long)all->head, all->ratio);
+            (long long)all->head, all->ratio * all->expected / sqrt(all->ours2 / count),
+            all->ratio);
 }
 
 /* Reports a mismatch: what it is instead, and how far it is off. */
@@ -391,7 +431,10 @@ static void report_mismatch(const es_job *job, const compare_found *found, const
         es_answer_add_finding(a, "MISMATCH: %s agrees with %s %s (%s); you asked for %s attention.",
                               name_file(s->p->compare, file), say_try(match, " in", said),
                               s->their_format->name, say_rows(s, match, rows), name_mask(s->p));
-    else
+    else if (all->nonfinite > 0.0) {
+        report_nonfinite(s, all, a);
+        return;
+    } else
         report_unexplained(s, found, all, a);
     report_distance(s, all, a);
 }

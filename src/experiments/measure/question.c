@@ -331,8 +331,8 @@ static void close_study(es_job *job)
 
 static const char *const examples[] = {
     "esscher measure --q Q.npy --k K.npy --v V.npy",
-    "esscher measure --q Q.npy --k K.npy --v V.npy --prefixes 1e3..3e4*12 --json",
     "esscher measure --q Q.npy --k K.npy --v V.npy --compare Y.npy",
+    "esscher measure --q Q.npy --k K.npy --v V.npy --prefixes 1e3..3e4*12 --json",
     "esscher measure --q Q.npy --k K.npy --v V.npy --layout bnhd --out heads.run",
     "esscher measure --q Q.npy --k K.npy --v V.npy --causal --window 4096 --compare Y.npy",
     "esscher measure --q Q.npy --k K.npy --v V.npy --sink-logits 1.5 --score-cap 50",
