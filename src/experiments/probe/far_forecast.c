@@ -232,8 +232,9 @@ static double growth_of(const probe_far_summary *m, const work *w, int64_t domai
 
 /* Returns the error that a forecast is expected to have besides the scatter over blocks: that of
  * the backtest over as many octaves, root mean square over the layer, times the growth of errors
- * over the octaves by which the forecast starts later; without such a backtest twice that of one
- * octave for two (THEORY 20, F5). */
+ * over the octaves by which the forecast starts later. Two octaves have at least the error of one:
+ * that backtest starts from the shortest contexts and may be right by chance. Without it they have
+ * twice that error (THEORY 20, F5). */
 static double expected_error(const probe_far_summary *m, const work *w, const probe_far_head *h,
                              int64_t target, int kind)
 {
@@ -244,7 +245,7 @@ static double expected_error(const probe_far_summary *m, const work *w, const pr
         growth * growth * backtest_rms(m, w, h->domain, h->layer, QUARTER_TO_ALL, kind);
     if (spec->target[target] <= 2 * spec->length)
         return one;
-    return isnan(two) ? 2.0 * one : two;
+    return isnan(two) ? 2.0 * one : fmax(one, two);
 }
 
 /* Adds stated errors to those over blocks. */
