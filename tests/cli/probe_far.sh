@@ -31,6 +31,9 @@ done
 # forecasts beside positions; those of a model whose positions are added
 esscher probe --model llama --text text --block 64 --near 8 --forecast 96 --quiet --json >p.json && get_json p.json look forecast.0.n position_length
 esscher probe --look far --model gpt2 --text text --block 64 --near 8 --forecast 96 --quiet --json >g.json && get_json g.json forecast.0.n far_blocks
+# FC02: a model with learned positions has none beyond the last; the angles of rotary ones go on, with a caution
+forecast() { esscher probe --look far --text text --block 64 --near 8 --quiet "$@"; }
+forecast --model gpt2 --forecast 96,200 >/dev/null; echo "rc=$?"
 # a smaller error takes a longer context, by the same draws
 esscher probe --model llama --text text --block 64 --near 8 --forecast 96 --error 0.02 --quiet --json >e.json
 echo "$(get_json p.json forecast.0.context) $(get_json e.json forecast.0.context)" | awk '{ print ($1 < $2 ? "longer" : $0) }'
