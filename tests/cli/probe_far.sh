@@ -34,6 +34,8 @@ esscher probe --look far --model gpt2 --text text --block 64 --near 8 --forecast
 # FC02: a model with learned positions has none beyond the last; the angles of rotary ones go on, with a caution
 forecast() { esscher probe --look far --text text --block 64 --near 8 --quiet "$@"; }
 forecast --model gpt2 --forecast 96,200 >/dev/null; echo "rc=$?"
+mkdir few80 && cp llama/* few80 && sed 's/"max_position_embeddings": 256/"max_position_embeddings": 80/' llama/config.json >few80/config.json
+for model in llama few80; do forecast --model $model --n 64 --forecast 96 --json | grep -c 'distances beyond the 80 positions'; done
 # a smaller error takes a longer context, by the same draws
 esscher probe --model llama --text text --block 64 --near 8 --forecast 96 --error 0.02 --quiet --json >e.json
 echo "$(get_json p.json forecast.0.context) $(get_json e.json forecast.0.context)" | awk '{ print ($1 < $2 ? "longer" : $0) }'

@@ -382,6 +382,20 @@ static void report_farthest(probe_far_summary *m, const work *w)
     }
 }
 
+/* Adds a caution if the farthest forecast has distances that the model was not trained on. */
+static void report_untrained(probe_far_summary *m)
+{
+    const probe_state *s = m->job->state;
+    const es_far_spec *spec = &m->far->spec;
+    const int64_t last = spec->target[spec->targets - 1], positions = s->pools.config->positions;
+    if (last > positions)
+        es_answer_add_finding(
+            m->answer,
+            "Caution: a forecast of n = %lld has distances beyond the %lld positions that the "
+            "model states. It was not trained on them.",
+            (long long)last, (long long)positions);
+}
+
 /* Adds the findings about forecasts, and how far they may be trusted. */
 static void add_findings(probe_far_summary *m, const work *w)
 {
@@ -401,6 +415,7 @@ static void add_findings(probe_far_summary *m, const work *w)
             "in MiniMind2-Small 72 %% of heads (ESS) and 78 %% (entropy) were within two stated "
             "errors, not 95 %%.",
             (long long)spec->length);
+    report_untrained(m);
 }
 
 es_status probe_far_put_forecast(probe_far_summary *m, es_error *err)
