@@ -22,6 +22,8 @@ for key in far_heads.4.relative_error_exact far_heads.4.relative_error_exact_se 
 done
 get_json a.json forecast.0.n forecast.1.n forecast_errors.0.from forecast_errors.0.n forecast_errors.8.from forecast_errors.8.n forecast_errors.16.from \
     forecast_errors.24.from forecast_errors.24.n
+# whose errors the share of good forecasts is about
+get_json a.json findings | grep -o 'two standard errors, of forecast and measurement together' | head -1
 # draws from the same text differ in few heads: by Holm's correction for 18 heads and 5 statistics a p of 0.02 is 1 if it is not one of the smallest
 get_json a.json $(seq -f 'exchangeability.%g.p' 0 17) | awk '{ ones += $1 == 1 } END { print (ones > 9 ? "Holm" : ones) }'
 # weights of a query sum to 1

@@ -91,7 +91,8 @@ static const es_column error_columns[] = {
     ES_COL(error_row, sd, ES_FORMAT_SHORT, "sd over heads", "", "its standard deviation"),
     ES_COL(error_row, rms, ES_FORMAT_SHORT, "rms", "", "its root mean square"),
     ES_COL(error_row, covered, ES_FORMAT_SHORT, "within 2 se", "share",
-           "of heads whose forecast is within two stated standard errors of what was measured"),
+           "of heads whose forecast is within two standard errors, of forecast and measurement together, "
+           "of what was measured"),
     {0}};
 static const es_table_spec errors_table = {"forecast_errors", error_columns,
                                            ES_VIEW("Forecasts of contexts that were run"),
@@ -338,7 +339,7 @@ static es_status add_verified(probe_far_summary *m, es_table *table, const work 
 /* ---- sentences ---- */
 
 /* Returns the share of all forecasts to the farthest length, of all statistics, that are within two
- * stated errors of what was measured. */
+ * standard errors, of forecast and measurement together, of what was measured. */
 static double covered_at(const probe_far_summary *m, const work *w, int64_t target)
 {
     double within = 0.0, count = 0.0;
@@ -375,9 +376,9 @@ static void report_farthest(probe_far_summary *m, const work *w)
         const double covered = covered_at(m, w, last);
         es_answer_real(m->answer, "forecast_covered", covered);
         es_answer_add_finding(m->answer,
-                              "%.0f %% of the forecasts of n = %lld are within two stated errors "
-                              "of what was measured (all heads and statistics); with right errors "
-                              "95 %% are.",
+                              "%.0f %% of the forecasts of n = %lld are within two standard "
+                              "errors, of forecast and measurement together, of what was measured "
+                              "(all heads and statistics); with right errors 95 %% are.",
                               100.0 * covered, (long long)spec->target[last]);
     }
 }
@@ -412,8 +413,8 @@ static void add_findings(probe_far_summary *m, const work *w)
             m->answer,
             "Caution: a forecast of more than twice the longest blocks (%lld tokens) may be "
             "further off than stated, because queries change with their place (table drift): "
-            "in MiniMind2-Small 72 %% of heads (ESS) and 78 %% (entropy) were within two stated "
-            "errors, not 95 %%.",
+            "in MiniMind2-Small 72 %% of heads (ESS) and 78 %% (entropy) were within two standard "
+            "errors of forecast and measurement together, not 95 %%.",
             (long long)spec->length);
     report_untrained(m);
 }
