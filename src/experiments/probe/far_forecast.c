@@ -91,7 +91,8 @@ static const es_column error_columns[] = {
     ES_COL(error_row, sd, ES_FORMAT_SHORT, "sd over heads", "", "its standard deviation"),
     ES_COL(error_row, rms, ES_FORMAT_SHORT, "rms", "", "its root mean square"),
     ES_COL(error_row, covered, ES_FORMAT_SHORT, "within 2 se", "share",
-           "of heads whose forecast is within two standard errors, of forecast and measurement together, "
+           "of heads whose forecast is within two standard errors, of forecast and measurement "
+           "together, "
            "of what was measured"),
     {0}};
 static const es_table_spec errors_table = {"forecast_errors", error_columns,
@@ -368,8 +369,8 @@ static void report_farthest(probe_far_summary *m, const work *w)
     es_answer_add_finding(
         m->answer,
         "At n = %lld, heads will put a share of %s of their weight on far keys (forecast, mean "
-        "over heads). The stated error of a head is %s (root mean square), from forecasts of "
-        "n = %lld.",
+        "over heads). Of a single head the error is %s (root mean square, from forecasts of "
+        "n = %lld). That of the mean may be as large: heads can err in the same direction.",
         (long long)spec->target[last], es_say_number(mean, (double)NAN, mass),
         es_say_number(sqrt(squares), (double)NAN, error), (long long)spec->length);
     if (m->far->n_verify) {
