@@ -26,6 +26,10 @@ get_json a.json forecast.0.n forecast.1.n forecast_errors.0.from forecast_errors
 get_json a.json findings | grep -o 'two standard errors, of forecast and measurement together' | head -1
 # draws from the same text differ in few heads: by Holm's correction for 18 heads and 5 statistics a p of 0.02 is 1 if it is not one of the smallest
 get_json a.json $(seq -f 'exchangeability.%g.p' 0 17) | awk '{ ones += $1 == 1 } END { print (ones > 9 ? "Holm" : ones) }'
+# heads whose outputs differ are counted apart from those whose weights do, and by how much they do
+get_json a.json exchangeability_summary.9.different exchangeability_summary.9.heads | tr '\n' ' ' | awk '{ print "outputs of " $1 " of " $2 }' >counted
+get_json a.json findings.1 | grep -o 'outputs of [0-9]* of [0-9]*' | cmp - counted && echo counted
+get_json a.json findings.1 | grep -o 'less that of independent keys is [0-9.]* to [0-9.]* times' | cut -c 1-33
 # weights of a query sum to 1
 for i in 0 7 20; do
     echo "$(get_json a.json forecast.$i.far_mass) $(get_json a.json forecast.$i.sink_mass) $(get_json a.json forecast.$i.local_mass)" | awk '{ d = $1 + $2 + $3 - 1; print (d * d < 1e-12 ? "one" : d) }'
