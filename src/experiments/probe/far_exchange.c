@@ -2,6 +2,7 @@
 /* far_exchange.c : the tables exchangeability and exchangeability_summary: does a head change if
  * its far keys are replaced by independent draws from other blocks, or from another text? */
 #include <math.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
@@ -232,23 +233,65 @@ static es_status add_summary(probe_far_summary *m, es_table *table, int source,
     return ES_OK;
 }
 
-/* Adds the finding about one source. */
-static void add_findings(probe_far_summary *m, int source, const es_table *rows,
-                         const es_table *summary)
+/* Heads that differ significantly in anything, in a statistic of weights, and in outputs; and the
+ * least and largest difference of these outputs. */
+typedef struct tally {
+    int64_t any, weights, outputs;
+    double least, most;
+} tally;
+
+static tally count_different(const probe_far_summary *m, const difference *all, const double *p)
 {
-    const row *r = es_rows(rows, row);
+    tally t = {.least = INFINITY, .most = -INFINITY};
+    for (int64_t i = 0; i < m->count; i++) {
+        const bool output = p[i * COMPARED + OUTPUT] <= LEVEL;
+        bool weights = false;
+        for (int s = 0; s < OUTPUT; s++)
+            weights = weights || p[i * COMPARED + s] <= LEVEL;
+        t.any += weights || output;
+        t.weights += weights;
+        t.outputs += output;
+        if (output) {
+            t.least = fmin(t.least, all[i * COMPARED + OUTPUT].value.value);
+            t.most = fmax(t.most, all[i * COMPARED + OUTPUT].value.value);
+        }
+    }
+    return t;
+}
+
+/* Returns x in steps of `unit`, and never -0. */
+static double in_steps(double x, double unit) { return round(x / unit) * unit + 0.0; }
+
+/* Writes the difference of the outputs that differ, or from the least to the largest. */
+static const char *say_outputs(const tally *t, char out[3 * ES_SAY_SIZE])
+{
+    char least[ES_SAY_SIZE], most[ES_SAY_SIZE];
+    es_say_number(t->least, (double)NAN, least);
+    es_say_number(t->most, (double)NAN, most);
+    snprintf(out, 3 * ES_SAY_SIZE, "%s%s%s", least, t->outputs > 1 ? " to " : "",
+             t->outputs > 1 ? most : "");
+    return out;
+}
+
+/* Adds the finding about one source: heads by weights and by outputs, and how large either is. */
+static void add_findings(probe_far_summary *m, int source, const tally *t, const es_table *summary)
+{
     const summary_row *s = es_rows(summary, summary_row) + es_table_rows(summary) - COMPARED;
-    int64_t different = 0;
-    for (int64_t i = es_table_rows(rows) - m->count; i < es_table_rows(rows); i++)
-        different += r[i].p <= LEVEL;
+    char outputs[3 * ES_SAY_SIZE], excess[6 * ES_SAY_SIZE] = "";
     es_answer_count(m->answer, source == OTHER_TEXT ? "far_different_other" : "far_different",
-                    different);
+                    t->any);
+    if (t->outputs)
+        snprintf(excess, sizeof excess,
+                 " In these outputs the mean square distance less that of independent keys is %s "
+                 "times their variance.",
+                 say_outputs(t, outputs));
     es_answer_add_finding(
         m->answer,
-        "Far keys, all but the first and last ones, differ from independent draws from %s in %lld "
-        "of %lld %s. Replacing them changes entropy by %.3f nats, mean over heads.",
-        sources[source], (long long)different, (long long)m->count, probe_counted(m->job->state),
-        s[ENTROPY].mean);
+        "Far keys, all but the first and last ones, differ from independent draws from %s in the "
+        "weights of %lld and the outputs of %lld of %lld %s. Replacing them changes entropy by "
+        "%.3f nats, mean over heads.%s",
+        sources[source], (long long)t->weights, (long long)t->outputs, (long long)m->count,
+        probe_counted(m->job->state), in_steps(s[ENTROPY].mean, 1e-3), excess);
 }
 
 /* Compares all heads with draws from one source. */
@@ -267,7 +310,8 @@ static es_status compare(probe_far_summary *m, int source, es_table *rows, es_ta
     ES_TRY(es_holm(p, m->count * COMPARED, p, err));
     ES_TRY(add_rows(m, rows, source, all, p, err));
     ES_TRY(add_summary(m, summary, source, all, p, err));
-    add_findings(m, source, rows, summary);
+    const tally different = count_different(m, all, p);
+    add_findings(m, source, &different, summary);
     return ES_OK;
 }
 

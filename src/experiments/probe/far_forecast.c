@@ -91,7 +91,9 @@ static const es_column error_columns[] = {
     ES_COL(error_row, sd, ES_FORMAT_SHORT, "sd over heads", "", "its standard deviation"),
     ES_COL(error_row, rms, ES_FORMAT_SHORT, "rms", "", "its root mean square"),
     ES_COL(error_row, covered, ES_FORMAT_SHORT, "within 2 se", "share",
-           "of heads whose forecast is within two stated standard errors of what was measured"),
+           "of heads whose forecast is within two standard errors, of forecast and measurement "
+           "together, "
+           "of what was measured"),
     {0}};
 static const es_table_spec errors_table = {"forecast_errors", error_columns,
                                            ES_VIEW("Forecasts of contexts that were run"),
@@ -232,8 +234,9 @@ static double growth_of(const probe_far_summary *m, const work *w, int64_t domai
 
 /* Returns the error that a forecast is expected to have besides the scatter over blocks: that of
  * the backtest over as many octaves, root mean square over the layer, times the growth of errors
- * over the octaves by which the forecast starts later; without such a backtest twice that of one
- * octave for two (THEORY 20, F5). */
+ * over the octaves by which the forecast starts later. Two octaves have at least the error of one:
+ * that backtest starts from the shortest contexts and may be right by chance. Without it they have
+ * twice that error (THEORY 20, F5). */
 static double expected_error(const probe_far_summary *m, const work *w, const probe_far_head *h,
                              int64_t target, int kind)
 {
@@ -244,7 +247,7 @@ static double expected_error(const probe_far_summary *m, const work *w, const pr
         growth * growth * backtest_rms(m, w, h->domain, h->layer, QUARTER_TO_ALL, kind);
     if (spec->target[target] <= 2 * spec->length)
         return one;
-    return isnan(two) ? 2.0 * one : two;
+    return isnan(two) ? 2.0 * one : fmax(one, two);
 }
 
 /* Adds stated errors to those over blocks. */
@@ -337,7 +340,7 @@ static es_status add_verified(probe_far_summary *m, es_table *table, const work 
 /* ---- sentences ---- */
 
 /* Returns the share of all forecasts to the farthest length, of all statistics, that are within two
- * stated errors of what was measured. */
+ * standard errors, of forecast and measurement together, of what was measured. */
 static double covered_at(const probe_far_summary *m, const work *w, int64_t target)
 {
     double within = 0.0, count = 0.0;
@@ -366,19 +369,33 @@ static void report_farthest(probe_far_summary *m, const work *w)
     es_answer_add_finding(
         m->answer,
         "At n = %lld, heads will put a share of %s of their weight on far keys (forecast, mean "
-        "over heads). The stated error of a head is %s (root mean square), from forecasts of "
-        "n = %lld.",
+        "over heads). Of a single head the error is %s (root mean square, from forecasts of "
+        "n = %lld). That of the mean may be as large: heads can err in the same direction.",
         (long long)spec->target[last], es_say_number(mean, (double)NAN, mass),
         es_say_number(sqrt(squares), (double)NAN, error), (long long)spec->length);
     if (m->far->n_verify) {
         const double covered = covered_at(m, w, last);
         es_answer_real(m->answer, "forecast_covered", covered);
         es_answer_add_finding(m->answer,
-                              "%.0f %% of the forecasts of n = %lld are within two stated errors "
-                              "of what was measured (all heads and statistics); with right errors "
-                              "95 %% are.",
+                              "%.0f %% of the forecasts of n = %lld are within two standard "
+                              "errors, of forecast and measurement together, of what was measured "
+                              "(all heads and statistics); with right errors 95 %% are.",
                               100.0 * covered, (long long)spec->target[last]);
     }
+}
+
+/* Adds a caution if the farthest forecast has distances that the model was not trained on. */
+static void report_untrained(probe_far_summary *m)
+{
+    const probe_state *s = m->job->state;
+    const es_far_spec *spec = &m->far->spec;
+    const int64_t last = spec->target[spec->targets - 1], positions = s->pools.config->positions;
+    if (last > positions)
+        es_answer_add_finding(
+            m->answer,
+            "Caution: a forecast of n = %lld has distances beyond the %lld positions that the "
+            "model states. It was not trained on them.",
+            (long long)last, (long long)positions);
 }
 
 /* Adds the findings about forecasts, and how far they may be trusted. */
@@ -397,9 +414,10 @@ static void add_findings(probe_far_summary *m, const work *w)
             m->answer,
             "Caution: a forecast of more than twice the longest blocks (%lld tokens) may be "
             "further off than stated, because queries change with their place (table drift): "
-            "in MiniMind2-Small 72 %% of heads (ESS) and 78 %% (entropy) were within two stated "
-            "errors, not 95 %%.",
+            "in MiniMind2-Small 72 %% of heads (ESS) and 78 %% (entropy) were within two standard "
+            "errors of forecast and measurement together, not 95 %%.",
             (long long)spec->length);
+    report_untrained(m);
 }
 
 es_status probe_far_put_forecast(probe_far_summary *m, es_error *err)

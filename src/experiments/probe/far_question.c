@@ -69,6 +69,9 @@ static es_status choose_sizes(const probe_params *p, es_far_spec *spec, es_error
 /* Takes the forecasts that are asked for. */
 static es_status choose_targets(const probe_params *p, es_far_spec *spec, es_error *err)
 {
+    const es_model_config *c = es_model_config_of(spec->model);
+    const bool turns = c->rotary.width || c->rotary_local.width; /* else positions are learned */
+    const int64_t positions = c->positions;
     if (p->forecast.count > ES_FAR_MOST)
         return es_refuse(err, "far.forecast", "fewer numbers", "--forecast has %lld numbers",
                          (long long)p->forecast.count);
@@ -84,6 +87,10 @@ static es_status choose_targets(const probe_params *p, es_far_spec *spec, es_err
                            "--forecast %lld is more than %d times the longest blocks of %lld "
                            "tokens: queries change too much on the way",
                            (long long)n, FARTHEST, (long long)spec->length);
+        if (!turns && n > positions)
+            return es_fail(err, ES_E_ARGUMENT, "far.forecast", "a shorter forecast",
+                           "--forecast %lld: the model has %lld learned positions, and none beyond",
+                           (long long)n, (long long)positions);
         spec->target[spec->targets++] = n;
     }
     return ES_OK;
