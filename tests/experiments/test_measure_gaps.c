@@ -73,6 +73,22 @@ static void critical_scales_are_those_of_a_count(void **state)
     drop(&p);
 }
 
+/* A sixteenth of 100 keys is less than a group of 8: no growth was measured, which 0 would claim. */
+static void few_keys_have_no_growth(void **state)
+{
+    enum { FEW = 100 };
+    (void)state;
+    problem p = make(1, 1, QUERIES, FEW, DIM, DIM, AS_F64);
+    es_answer *a = ask_of(&p, NULL, (const char *[]){"scale", "0.7", NULL});
+    const es_table *t = es_answer_find(a, "gaps");
+    assert_true(isfinite(es_table_get(t, 0, "median")));
+    assert_true(isnan(es_table_get(t, 0, "growth")));
+    assert_true(isnan(es_table_get(t, 0, "growth_se")));
+    assert_true(isnan(es_table_get(t, 0, "normal_growth")));
+    es_answer_free(a);
+    drop(&p);
+}
+
 /* A window sees no more keys, however many there are. */
 static void a_window_has_no_critical_scale(void **state)
 {
@@ -89,6 +105,7 @@ TEST_FILE(measure_gaps)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(critical_scales_are_those_of_a_count, make_folder,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(few_keys_have_no_growth, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_window_has_no_critical_scale, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

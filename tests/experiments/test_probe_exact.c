@@ -312,6 +312,29 @@ static void policies_are_those_of_sparse(void **state)
     free(numbers);
 }
 
+/* A sixteenth of 96 keys is less than a group of 8: their critical scale is known, its growth with
+ * the number of keys is not. */
+static void few_keys_have_no_power(void **state)
+{
+    (void)state;
+    static const int64_t few[] = {96};
+    es_probe_spec spec = spec_of(NULL);
+    spec.sizes = few;
+    spec.n_sizes = 1;
+    double *numbers = new_numbers(&spec);
+    es_probe_policies got[HEADS];
+    es_probe *probe = probe_of(&spec, 0, numbers);
+    assert_ok(es_probe_policies_of(probe, got, &err));
+    for (int h = 0; h < HEADS; h++) {
+        assert_equals(got[h].n, 96);
+        assert_true(got[h].critical > 0.0);
+        assert_true(isnan(got[h].critical_power.value));
+        assert_true(isnan(got[h].critical_power.se));
+    }
+    es_probe_close(probe);
+    free(numbers);
+}
+
 TEST_FILE(probe_exact)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +344,7 @@ TEST_FILE(probe_exact)
         cmocka_unit_test(needs_are_read_off_the_curve),
         cmocka_unit_test(focus_is_that_of_the_weights),
         cmocka_unit_test(policies_are_those_of_sparse),
+        cmocka_unit_test(few_keys_have_no_power),
         cmocka_unit_test(threads_change_nothing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

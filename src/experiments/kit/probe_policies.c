@@ -140,7 +140,8 @@ static void compare(const context *c, es_probe_policies *out)
     }
 }
 
-/* Summarises the critical scales of the queries, which are sorted here. */
+/* Summarises the critical scales of the queries, which are sorted here. Their power of ln n is NaN
+ * below 16 * ES_GAP_GROUP keys. */
 static void sum_up_gaps(context *c, es_probe_policies *out)
 {
     int64_t grown = 0;
@@ -149,7 +150,8 @@ static void sum_up_gaps(context *c, es_probe_policies *out)
             c->power[grown++] = c->power[i];
     es_sort_reals(c->critical, c->queries);
     out->critical = es_median_of(c->critical, c->queries);
-    out->critical_power = es_measured_mean(c->power, grown);
+    out->critical_power = grown ? es_measured_mean(c->power, grown)
+                                : (es_measured){(double)NAN, (double)NAN};
 }
 
 es_status es_probe_policies_of(const es_probe *probe, es_probe_policies *out, es_error *err)

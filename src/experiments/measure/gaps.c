@@ -103,7 +103,8 @@ static void fill_quartiles(double *all, double *others, int64_t count, measure_g
     out->without_sinks = es_median_of(others, count);
 }
 
-/* Counts the rows of some queries. The growth of a row is ln(L(n)/L(n/16)) / ln(ln n/ln(n/16)). */
+/* Counts the rows of some queries. The growth of a row is ln(L(n)/L(n/16)) / ln(ln n/ln(n/16)); no
+ * row has one below 16 * ES_GAP_GROUP keys. */
 static void count_rows(gap_work *w, double *all, double *others, double *growth, measure_gaps *out)
 {
     const measure_state *s = w->s;
@@ -126,7 +127,8 @@ static void count_rows(gap_work *w, double *all, double *others, double *growth,
             growth[grown++] = power;
     }
     out->keys = seen;
-    out->growth = es_measured_mean(growth, grown);
+    out->growth = grown ? es_measured_mean(growth, grown)
+                        : (es_measured){(double)NAN, (double)NAN};
     fill_quartiles(all, others, count, out);
 }
 
@@ -181,7 +183,8 @@ static const es_column gap_columns[] = {
     ES_COL(gap_row, without_sinks, ES_FORMAT_REAL, "without first 4 keys", "", "median"),
     ES_COL(gap_row, growth, ES_FORMAT_REAL, "power of ln n", "",
            "growth of the critical scale from the first sixteenth of the keys to all, mean over "
-           "queries. Exponential tails: about 0, because attention stays as selective"),
+           "queries. Exponential tails: about 0, because attention stays as selective. None below "
+           "128 keys"),
     ES_COL(gap_row, normal_growth, ES_FORMAT_SHORT, "normal scores", "",
            "the power that typical normal scores would show over these keys; 1/2 in the limit",
            .standing = ES_STANDING_HEURISTIC),

@@ -38,7 +38,8 @@ static const es_column head_columns[] = {
            .standing = ES_STANDING_PROVED),
     ES_COL(probe_head_row, critical_power, ES_FORMAT_SHORT, "power of ln n", "",
            "by which the critical scale grows from a sixteenth of these keys to all, mean over "
-           "queries; about 0.8 for normal scores at 1024 keys, 0 for exponential tails"),
+           "queries; about 0.8 for normal scores at 1024 keys, 0 for exponential tails. None below "
+           "128 keys"),
     ES_COL(
         probe_head_row, moves, ES_FORMAT_SHORT, "moves", "",
         "error of the head's part of the layer's output, after Wo, at the largest n, over the "
