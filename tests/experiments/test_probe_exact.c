@@ -6,6 +6,7 @@
 #include "experiments/sparse/sparse.h"
 #include "risk/draw_atoms.h"
 #include "stats/average.h"
+#include "theory/gap_count.h"
 
 enum { FEW = 6 };
 
@@ -246,6 +247,31 @@ static void threads_change_nothing(void **state)
     free(exact[1]);
 }
 
+/* Critical scales and bounds of largest weights: medians over queries q (16, K) of what a count of
+ * all gaps to keys k (n, K) says. Scores are of f32 numbers. */
+static void check_gaps(const double *q, const double *k, int64_t n, const es_probe_policies *got)
+{
+    enum { ASKED = ES_PROBE_POLICY_QUERIES, MOST = 600 };
+    double scores[MOST], critical[ASKED], least[ASKED], most[ASKED];
+    for (int64_t i = 0; i < ASKED; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            scores[j] = 0.0;
+            for (int64_t c = 0; c < K; c++)
+                scores[j] += q[i * K + c] * k[j * K + c] / sqrt((double)K);
+        }
+        const es_gap_count row = es_gap_count_of(scores, n, ES_GAP_GROUP);
+        critical[i] = row.critical;
+        least[i] = es_gap_top_least(&row, 1.0);
+        most[i] = es_gap_top_most(&row, 1.0);
+    }
+    es_sort_reals(critical, ASKED);
+    es_sort_reals(least, ASKED);
+    es_sort_reals(most, ASKED);
+    assert_close(got->critical, es_median_of(critical, ASKED), 1e-3);
+    assert_near(got->top_least, es_median_of(least, ASKED), 1e-3);
+    assert_near(got->top_most, es_median_of(most, ASKED), 1e-3);
+}
+
 /* The errors of policies are those that `sparse` finds for the same queries, keys and values, here
  * from f64 loops. Integrals are within 1e-3 of a square; keys and values in f32 move errors by some
  * 1e-6 of the spread. */
@@ -302,6 +328,7 @@ static void policies_are_those_of_sparse(void **state)
                 assert_near(got[h].error[i], want, 1e-3 * want + 1e-5);
                 best = mean[i] < mean[best] ? i : best;
             }
+            check_gaps(q, k, N, &got[h]);
             assert_int_equal(got[h].best, best);
             assert_equals(got[h].behind[best], 0.0);
             assert_equals(got[h].behind_se[best], 0.0);
