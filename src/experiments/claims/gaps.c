@@ -156,9 +156,7 @@ static double by_scatter(const es_claim_row *at)
 
 #define POWER(of_law, label) "gaps", "growth", label, .row = 1, .measure = power, .predict = of_law
 
-static const char source[] =
-    "derived: THEORY 21 (G3), for A Unified Framework for Critical Scaling "
-    "of Inverse Temperature in Self-Attention, abstract";
+static const char source[] = "derived: THEORY 21 (G3), after 2605.12697";
 
 const es_claim_entry es_claims_gaps[] = {
     {{"gaps-normal", source,
