@@ -94,22 +94,55 @@ static bool has_inputs(const line *l, const char *inputs)
            has(l->command, l->given, l->given_count, option);
 }
 
-/* Prints the line that a row stands for and the inputs that are missing, unless the user asked for
- * no messages or another rank prints. */
-static void print_line(const line *l, const cli_paper_row *row)
+/* Returns true if the user gives a word, "--quiet" for instance. */
+static bool is_given(const line *l, const char *word)
 {
     for (int i = 0; i < l->given_count; i++)
-        if (strcmp(l->given[i], "--quiet") == 0)
-            return;
-    if (es_launcher_seen().rank > 0)
-        return;
-    char *text = cli_shell_join(l->count - 1, l->words + 1);
+        if (strcmp(l->given[i], word) == 0)
+            return true;
+    return false;
+}
+
+/* Returns the run file that the user asks for; NULL if there will be none. */
+static const char *run_file(const line *l)
+{
+    const cli_option *option;
+    bool common;
+    for (int at = 0, words; at < l->given_count && !is_given(l, "--dry-run"); at += words) {
+        const char *word = l->given[at], *equals = strchr(word, '=');
+        words = cli_option_words(l->command, l->given_count, l->given, at, &option, &common);
+        if (words && strcmp(option->name, "out") == 0)
+            return words > 1 ? l->given[at + 1] : equals ? equals + 1 : NULL;
+        words = words ? words : 1;
+    }
+    return NULL;
+}
+
+/* Prints a command line of words (count) after a message. */
+static void print_words(const char *message, int count, const char *const *words)
+{
+    char *text = cli_shell_join(count, words);
     char *shown = cli_escape_new(text);
-    fprintf(stderr, "esscher paper: the same as: %s\n", shown);
-    if (row->inputs && !has_inputs(l, row->inputs))
-        fprintf(stderr, "esscher paper: %s takes %s\n", row->name, row->inputs);
+    fprintf(stderr, "esscher paper: %s%s", message, shown);
     free(shown);
     free(text);
+}
+
+/* Prints the line that a row stands for, the inputs that are missing, and how to draw the paper's
+ * figure from the run file, unless the user asked for no messages or another rank prints. */
+static void print_line(const line *l, const cli_paper_row *row)
+{
+    if (is_given(l, "--quiet") || es_launcher_seen().rank > 0)
+        return;
+    print_words("the same as: ", l->count - 1, l->words + 1);
+    fputc('\n', stderr);
+    if (row->inputs && !has_inputs(l, row->inputs))
+        fprintf(stderr, "esscher paper: %s takes %s\n", row->name, row->inputs);
+    const char *run = run_file(l);
+    if (!run || !row->figure)
+        return;
+    print_words("", 4, (const char *[]){"report", run, "--figures", "DIR"});
+    fprintf(stderr, " draws \"%s\"\n", row->figure);
 }
 
 char **cli_paper_expand(int *argc, char ***argv)
@@ -149,6 +182,8 @@ static const es_column columns[] = {
     {"paper", "arXiv", "", ES_FORMAT_TEXT},
     {"about", "what is measured", "", ES_FORMAT_TEXT},
     {"study", "command", "", ES_FORMAT_TEXT},
+    {"parameters", "stands for", "", ES_FORMAT_TEXT,
+     "the command line with the paper's parameters"},
     {"inputs", "needs", "", ES_FORMAT_TEXT},
     {"figure", "figure", "", ES_FORMAT_TEXT},
     {"cost", "time", "", ES_FORMAT_TEXT,
@@ -168,6 +203,9 @@ static void list_rows(cli_session *session)
         es_table_text(t, at, "paper", row->paper);
         es_table_text(t, at, "about", row->about);
         es_table_text(t, at, "study", row->words[0]);
+        char *parameters = cli_shell_join(length(row->words), row->words);
+        es_table_text(t, at, "parameters", parameters);
+        free(parameters);
         es_table_text(t, at, "inputs", row->inputs ? row->inputs : "");
         es_table_text(t, at, "figure", row->figure ? row->figure : "");
         es_table_text(t, at, "cost", row->cost);

@@ -20,7 +20,7 @@ build/release/esscher claims --effort paper --out $run $resume "$@" >/dev/null |
 Written by \`./do claims\`: $(build/release/esscher --version | head -1), \`esscher claims --effort paper\`. Statements are
 in our words; the table of papers names their sources. Common assumptions are conclusions or practices that no available
 paper states, so their failure refutes no paper. \`esscher claims --evidence\` shows every comparison. A true claim fails with
-probability 0.2 %, so one run in 16 rejects one of the 31 that should hold.
+probability 0.2 %, so one run in 16 rejects one of the 32 that should hold.
 
 END
     build/release/esscher claims --effort paper --out $run --resume --quiet --markdown || [ $? -eq 1 ]

@@ -41,6 +41,12 @@ esscher paper critical-phase --quick --rho 0.3,0.5 --csv >one 2>line
 grep 'the same as' line
 esscher collapse --phase --curves --n 1000 --rho 0.3,0.5 --csv | cmp - one && echo same
 esscher paper scaling-limits-weights --quick --n 100 --b=1 --quiet --json >answer && get_json answer command rows.0.n
+# the list has the parameters; a run file is named with the figure that it draws
+esscher paper --json >list && get_json list papers.0.parameters
+esscher paper critical-phase --quick --out=phase.run --csv 2>&1 >/dev/null | grep draws
+esscher paper critical-phase --quick --out 'a b.run' --csv 2>&1 >/dev/null | grep draws
+esscher paper critical-phase --quick --out other.run --dry-run 2>&1 >/dev/null | grep draws
+esscher paper tsc-tsne --model model --text text --quick --dry-run 2>&1 >/dev/null | grep -o -e '--pool 2048'
 esscher paper tsc-gaussian --dry-run --nn 3 >/dev/null
 echo "rc=$?"
 esscher paper tsc-gausian

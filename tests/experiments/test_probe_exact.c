@@ -6,6 +6,7 @@
 #include "experiments/sparse/sparse.h"
 #include "risk/draw_atoms.h"
 #include "stats/average.h"
+#include "theory/gap_count.h"
 
 enum { FEW = 6 };
 
@@ -246,6 +247,31 @@ static void threads_change_nothing(void **state)
     free(exact[1]);
 }
 
+/* Critical scales and bounds of largest weights: medians over queries q (16, K) of what a count of
+ * all gaps to keys k (n, K) says. Scores are of f32 numbers. */
+static void check_gaps(const double *q, const double *k, int64_t n, const es_probe_policies *got)
+{
+    enum { ASKED = ES_PROBE_POLICY_QUERIES, MOST = 600 };
+    double scores[MOST], critical[ASKED], least[ASKED], most[ASKED];
+    for (int64_t i = 0; i < ASKED; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            scores[j] = 0.0;
+            for (int64_t c = 0; c < K; c++)
+                scores[j] += q[i * K + c] * k[j * K + c] / sqrt((double)K);
+        }
+        const es_gap_count row = es_gap_count_of(scores, n, ES_GAP_GROUP);
+        critical[i] = row.critical;
+        least[i] = es_gap_top_least(&row, 1.0);
+        most[i] = es_gap_top_most(&row, 1.0);
+    }
+    es_sort_reals(critical, ASKED);
+    es_sort_reals(least, ASKED);
+    es_sort_reals(most, ASKED);
+    assert_close(got->critical, es_median_of(critical, ASKED), 1e-3);
+    assert_near(got->top_least, es_median_of(least, ASKED), 1e-3);
+    assert_near(got->top_most, es_median_of(most, ASKED), 1e-3);
+}
+
 /* The errors of policies are those that `sparse` finds for the same queries, keys and values, here
  * from f64 loops. Integrals are within 1e-3 of a square; keys and values in f32 move errors by some
  * 1e-6 of the spread. */
@@ -302,6 +328,7 @@ static void policies_are_those_of_sparse(void **state)
                 assert_near(got[h].error[i], want, 1e-3 * want + 1e-5);
                 best = mean[i] < mean[best] ? i : best;
             }
+            check_gaps(q, k, N, &got[h]);
             assert_int_equal(got[h].best, best);
             assert_equals(got[h].behind[best], 0.0);
             assert_equals(got[h].behind_se[best], 0.0);
@@ -309,6 +336,29 @@ static void policies_are_those_of_sparse(void **state)
         es_probe_close(probe);
         free(t.x);
     }
+    free(numbers);
+}
+
+/* A sixteenth of 96 keys is less than a group of 8: their critical scale is known, its growth with
+ * the number of keys is not. */
+static void few_keys_have_no_power(void **state)
+{
+    (void)state;
+    static const int64_t few[] = {96};
+    es_probe_spec spec = spec_of(NULL);
+    spec.sizes = few;
+    spec.n_sizes = 1;
+    double *numbers = new_numbers(&spec);
+    es_probe_policies got[HEADS];
+    es_probe *probe = probe_of(&spec, 0, numbers);
+    assert_ok(es_probe_policies_of(probe, got, &err));
+    for (int h = 0; h < HEADS; h++) {
+        assert_equals(got[h].n, 96);
+        assert_true(got[h].critical > 0.0);
+        assert_true(isnan(got[h].critical_power.value));
+        assert_true(isnan(got[h].critical_power.se));
+    }
+    es_probe_close(probe);
     free(numbers);
 }
 
@@ -321,6 +371,7 @@ TEST_FILE(probe_exact)
         cmocka_unit_test(needs_are_read_off_the_curve),
         cmocka_unit_test(focus_is_that_of_the_weights),
         cmocka_unit_test(policies_are_those_of_sparse),
+        cmocka_unit_test(few_keys_have_no_power),
         cmocka_unit_test(threads_change_nothing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

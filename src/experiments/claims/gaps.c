@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gaps.c : how the critical score scale of a row grows with the number of keys (THEORY 21): for
- * normal scores, for exponential ones and for bounded ones.
+ * normal scores, for exponential ones, for bounded ones and for equal ones.
  *
  * Every claim runs `measure` on scores that are written to files. Query i of a head is unit vector
  * i, so that its scores are channel i of the keys: a head has 64 independent rows. */
@@ -28,28 +28,34 @@ static void transform(double *x, int64_t count, es_gap_score score)
         x[i] = score(-log(0.5 * erfc(x[i] / sqrt(2.0))));
 }
 
-/* Writes keys (heads, KEYS, ROWS) whose numbers are scores, and queries that read one channel each;
- * `score` NULL: normal scores. */
+/* Writes keys (heads, KEYS, ROWS) whose numbers are scores, and queries that read one channel each.
+ */
+static es_status write_files(const char *folder, int64_t heads, const double *keys, es_arena *arena,
+                             es_error *err)
+{
+    double *queries;
+    ES_TRY(ES_ARENA_NEW(arena, queries, heads * ROWS * ROWS, "queries of a claim", err));
+    for (int64_t i = 0; i < heads * ROWS; i++)
+        queries[i * ROWS + i % ROWS] = 1.0;
+    ES_TRY(es_ask_write(folder, "a.npy", 3, (int64_t[]){heads, KEYS, ROWS}, keys, err));
+    return es_ask_write(folder, "b.npy", 3, (int64_t[]){heads, ROWS, ROWS}, queries, err);
+}
+
+/* Writes independent scores; `score` NULL: normal ones. */
 static es_status write_scores(const es_claim_source *of, const char *folder, uint64_t seed,
                               es_gap_score score, es_error *err)
 {
     const int64_t heads = es_claim_tries(of) / ROWS, size = heads * KEYS * ROWS;
     const es_address at = {.seed = seed, .experiment = SCORES};
     es_arena arena = {.budget = es_claim_budget(of->opts)};
-    double *keys, *queries;
+    double *keys;
     es_status status = ES_ARENA_NEW(&arena, keys, size, "scores of a claim", err);
-    if (status == ES_OK)
-        status = ES_ARENA_NEW(&arena, queries, heads * ROWS * ROWS, "queries of a claim", err);
     if (status == ES_OK)
         status = es_normal_rows(&at, heads * KEYS, ROWS, keys, err);
     if (status == ES_OK && score)
         transform(keys, size, score);
-    for (int64_t i = 0; i < heads * ROWS && status == ES_OK; i++)
-        queries[i * ROWS + i % ROWS] = 1.0;
     if (status == ES_OK)
-        status = es_ask_write(folder, "a.npy", 3, (int64_t[]){heads, KEYS, ROWS}, keys, err);
-    if (status == ES_OK)
-        status = es_ask_write(folder, "b.npy", 3, (int64_t[]){heads, ROWS, ROWS}, queries, err);
+        status = write_files(folder, heads, keys, &arena, err);
     es_arena_free(&arena);
     return status;
 }
@@ -69,10 +75,26 @@ static es_status uniform_keys(const void *of, const char *folder, uint64_t seed,
     return write_scores(of, folder, seed, uniform_score, err);
 }
 
-#define GAPS(keys)                                                                                 \
+/* The first score of every row is 0, all others are -1: nothing is drawn. */
+static es_status equal_keys(const void *of, const char *folder, uint64_t seed, es_error *err)
+{
+    const int64_t heads = es_claim_tries(of) / ROWS;
+    es_arena arena = {.budget = es_claim_budget(((const es_claim_source *)of)->opts)};
+    double *keys;
+    es_status status = ES_ARENA_NEW(&arena, keys, heads * KEYS * ROWS, "scores of a claim", err);
+    (void)seed;
+    for (int64_t i = 0; i < heads * KEYS * ROWS && status == ES_OK; i++)
+        keys[i] = i / ROWS % KEYS ? -1.0 : 0.0;
+    if (status == ES_OK)
+        status = write_files(folder, heads, keys, &arena, err);
+    es_arena_free(&arena);
+    return status;
+}
+
+#define GAPS(keys, quick, paper)                                                                   \
     {                                                                                              \
         {                                                                                          \
-            "measure", "q=@/b.npy k=@/a.npy v=@/a.npy scale=1", keys, .tries = { 1024, 8192 }      \
+            "measure", "q=@/b.npy k=@/a.npy v=@/a.npy scale=1", keys, .tries = { quick, paper }    \
         }                                                                                          \
     }
 
@@ -118,6 +140,12 @@ static es_measured of_uniform(const es_claim_row *at)
     return predicted(uniform_score);
 }
 
+static es_measured log_of_keys(const es_claim_row *at)
+{
+    (void)at;
+    return (es_measured){log((double)KEYS), 0.0};
+}
+
 /* (G3) ignores that the largest score varies. ln L then scatters by 0.36, and its mean may be off
  * by half of its variance. */
 static double by_scatter(const es_claim_row *at)
@@ -128,16 +156,14 @@ static double by_scatter(const es_claim_row *at)
 
 #define POWER(of_law, label) "gaps", "growth", label, .row = 1, .measure = power, .predict = of_law
 
-static const char source[] =
-    "derived: THEORY 21 (G3), for A Unified Framework for Critical Scaling "
-    "of Inverse Temperature in Self-Attention, abstract";
+static const char source[] = "derived: THEORY 21 (G3), after 2605.12697";
 
 const es_claim_entry es_claims_gaps[] = {
     {{"gaps-normal", source,
       "With normal scores the critical score scale of a row grows like a power of ln n that falls "
       "to 1/2: like the square root of ln n, not like ln n",
       ES_CLAIM_RESULT},
-     GAPS(normal_keys),
+     GAPS(normal_keys, 1024, 8192),
      {{POWER(of_normal, "power of ln n from 256 to 4096 keys, normal scores"), .resolution = 0.25,
        .allow = by_scatter}},
      "From 256 to 4096 keys the critical scale of normal scores grows like (ln n)^{m0.2} (+- "
@@ -145,7 +171,7 @@ const es_claim_entry es_claims_gaps[] = {
     {{"gaps-exponential", source,
       "With an exponential tail of scores the critical score scale does not grow with n",
       ES_CLAIM_RESULT},
-     GAPS(exponential_keys),
+     GAPS(exponential_keys, 1024, 8192),
      {{POWER(of_exponential, "power of ln n from 256 to 4096 keys, exponential scores"),
        .resolution = 0.25, .allow = by_scatter}},
      "From 256 to 4096 keys the critical scale of exponential scores grows like (ln n)^{m0.2} (+- "
@@ -154,9 +180,22 @@ const es_claim_entry es_claims_gaps[] = {
       "With bounded scores, uniform near their maximum, the critical score scale grows like n, "
       "faster than any power of ln n",
       ES_CLAIM_RESULT},
-     GAPS(uniform_keys),
+     GAPS(uniform_keys, 1024, 8192),
      {{POWER(of_uniform, "power of ln n from 256 to 4096 keys, uniform scores"),
        .resolution_part = 0.1}},
      "From 256 to 4096 keys, a factor 16, the critical scale of uniform scores grows like (ln "
      "n)^{m0.2} (+- {s0.2}); growth in proportion to n would be {p0.2}."},
+    {{"gaps-equal",
+      "derived: THEORY 21; equal gaps are those of tokens at equal angles, as in 2510.05554",
+      "With all other scores equally far below the largest, the critical score scale is ln n over "
+      "that distance for every n",
+      ES_CLAIM_RESULT},
+     GAPS(equal_keys, ROWS, ROWS),
+     /* allowance: rounding of logarithms */
+     {{"gaps", "median", "critical scale of 4096 keys, all gaps 1", .row = 1, .computed = true,
+       .predict = log_of_keys, .allowance = 1e-12, .resolution = 0.1},
+      {"gaps", "growth", "power of ln n from 256 to 4096 keys, all gaps 1", .row = 1,
+       .computed = true, .predicted = 1.0, .allowance = 1e-12, .resolution = 0.1}},
+     "Equal gaps ask for a factor ln n on scores: the critical scale is {m0.2} = ln 4096 and grows "
+     "like (ln n)^{m1.2}."},
     {{0}}};

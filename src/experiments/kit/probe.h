@@ -265,7 +265,8 @@ typedef struct es_probe_policies {
      * over queries */
     double behind[ES_PROBE_POLICIES], behind_se[ES_PROBE_POLICIES];
     double critical;            /* L_8 of a query's scores (THEORY 21), median over the queries */
-    es_measured critical_power; /* of ln n, by which it grows from n/16 to n keys */
+    double top_least, top_most; /* bounds of its largest weight (G1, G2), medians */
+    es_measured critical_power; /* of ln n, by which it grows from n/16 to n keys; NaN below 128 */
 } es_probe_policies;
 
 /*! es_probe_policy_name() : "random", "top", "top-random"; NULL beyond. */

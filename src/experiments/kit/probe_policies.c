@@ -38,6 +38,7 @@ typedef struct context {
     float *x, *keys, *values;             /* (n, H), (n, Q), (n, Q) */
     double squares[ASKED][POLICIES + 1];  /* mean square errors of the head's queries; spread2 */
     double critical[ASKED], power[ASKED]; /* L_8 of their scores, and its growth */
+    double least[ASKED], most[ASKED];     /* bounds of their largest weights */
 } context;
 
 /* Draws the keys of a context from the pool and projects them. */
@@ -85,7 +86,10 @@ static void count_gaps(context *c, int64_t i, double *scores)
     const int64_t few = c->n / 16;
     const double small =
         few < ES_GAP_GROUP ? (double)NAN : es_gap_count_of(scores, few, ES_GAP_GROUP).critical;
-    c->critical[i] = es_gap_count_of(scores, c->n, ES_GAP_GROUP).critical;
+    const es_gap_count row = es_gap_count_of(scores, c->n, ES_GAP_GROUP);
+    c->critical[i] = row.critical;
+    c->least[i] = es_gap_top_least(&row, 1.0);
+    c->most[i] = es_gap_top_most(&row, 1.0);
     c->power[i] = es_gap_power(small, c->critical[i], (double)few, (double)c->n);
 }
 
@@ -140,16 +144,26 @@ static void compare(const context *c, es_probe_policies *out)
     }
 }
 
-/* Summarises the critical scales of the queries, which are sorted here. */
+/* Sorts a number of each query and returns the median. */
+static double median_of(double *x, int64_t count)
+{
+    es_sort_reals(x, count);
+    return es_median_of(x, count);
+}
+
+/* Summarises the critical scales of the queries, which are sorted here. Their power of ln n is NaN
+ * below 16 * ES_GAP_GROUP keys. */
 static void sum_up_gaps(context *c, es_probe_policies *out)
 {
     int64_t grown = 0;
     for (int64_t i = 0; i < c->queries; i++)
         if (isfinite(c->power[i]))
             c->power[grown++] = c->power[i];
-    es_sort_reals(c->critical, c->queries);
-    out->critical = es_median_of(c->critical, c->queries);
-    out->critical_power = es_measured_mean(c->power, grown);
+    out->critical = median_of(c->critical, c->queries);
+    out->top_least = median_of(c->least, c->queries);
+    out->top_most = median_of(c->most, c->queries);
+    out->critical_power =
+        grown ? es_measured_mean(c->power, grown) : (es_measured){(double)NAN, (double)NAN};
 }
 
 es_status es_probe_policies_of(const es_probe *probe, es_probe_policies *out, es_error *err)

@@ -24,10 +24,11 @@ enum {
 };
 
 const es_cell_field measure_gap_fields[] = {
-    ES_FIELD(measure_gaps, queries), ES_FIELD(measure_gaps, keys),
-    ES_FIELD(measure_gaps, median),  ES_FIELD(measure_gaps, lower),
-    ES_FIELD(measure_gaps, upper),   ES_FIELD(measure_gaps, without_sinks),
-    ES_FIELD(measure_gaps, growth),  {0}};
+    ES_FIELD(measure_gaps, queries),   ES_FIELD(measure_gaps, keys),
+    ES_FIELD(measure_gaps, median),    ES_FIELD(measure_gaps, lower),
+    ES_FIELD(measure_gaps, upper),     ES_FIELD(measure_gaps, without_sinks),
+    ES_FIELD(measure_gaps, top_least), ES_FIELD(measure_gaps, top_most),
+    ES_FIELD(measure_gaps, growth),    {0}};
 
 /* ---- one row ---- */
 
@@ -39,6 +40,13 @@ typedef struct gap_work {
     double *scores;      /* (n) */
     double *sorted;      /* (n) */
 } gap_work;
+
+/* Numbers of the rows of a head. */
+typedef struct gap_numbers {
+    double all[QUERIES], others[QUERIES]; /* L_8, and without the first keys */
+    double least[QUERIES], most[QUERIES]; /* bounds of the largest weight */
+    double growth[QUERIES];               /* of the rows that have one */
+} gap_numbers;
 
 /* Computes the scores of a query with the first `keys` keys, as attention uses them. */
 static void scores_of(gap_work *w, int64_t query, int64_t keys)
@@ -54,12 +62,12 @@ static void scores_of(gap_work *w, int64_t query, int64_t keys)
     }
 }
 
-/* Returns L_8 of the scores of keys first .. end - 1. */
-static double critical_of(gap_work *w, int64_t first, int64_t end)
+/* Counts the gaps of the scores of keys first .. end - 1. */
+static es_gap_count count_of(gap_work *w, int64_t first, int64_t end)
 {
     for (int64_t j = first; j < end; j++)
         w->sorted[j - first] = w->scores[j];
-    return es_gap_count_of(w->sorted, end - first, ES_GAP_GROUP).critical;
+    return es_gap_count_of(w->sorted, end - first, ES_GAP_GROUP);
 }
 
 /* ---- a head ---- */
@@ -85,26 +93,30 @@ double measure_gap_flops(const measure_state *s)
     return (double)rows * (double)s->n * (4.0 * (double)s->d + 500.0);
 }
 
-double measure_gap_bytes(const measure_state *s)
+double measure_gap_bytes(const measure_state *s) { return 16.0 * (double)(s->n + s->d); }
+
+/* Sorts `count` numbers and returns their median. */
+static double median_of(double *x, int64_t count)
 {
-    return 8.0 * (2.0 * (double)(s->n + s->d) + 3.0 * QUERIES);
+    es_sort_reals(x, count);
+    return es_median_of(x, count);
 }
 
-/* Fills medians and quartiles from L_8 of `count` rows with and without the first keys, which are
- * sorted here. */
-static void fill_quartiles(double *all, double *others, int64_t count, measure_gaps *out)
+/* Fills medians and quartiles from the numbers of `count` rows, which are sorted here. */
+static void fill_quartiles(gap_numbers *x, int64_t count, measure_gaps *out)
 {
-    es_sort_reals(all, count);
-    es_sort_reals(others, count);
     out->queries = (double)count;
-    out->median = es_median_of(all, count);
-    out->lower = all[count / 4];
-    out->upper = all[count - 1 - count / 4];
-    out->without_sinks = es_median_of(others, count);
+    out->median = median_of(x->all, count);
+    out->lower = x->all[count / 4];
+    out->upper = x->all[count - 1 - count / 4];
+    out->without_sinks = median_of(x->others, count);
+    out->top_least = median_of(x->least, count);
+    out->top_most = median_of(x->most, count);
 }
 
-/* Counts the rows of some queries. The growth of a row is ln(L(n)/L(n/16)) / ln(ln n/ln(n/16)). */
-static void count_rows(gap_work *w, double *all, double *others, double *growth, measure_gaps *out)
+/* Counts the rows of some queries. The growth of a row is ln(L(n)/L(n/16)) / ln(ln n/ln(n/16)); no
+ * row has one below 16 * ES_GAP_GROUP keys. */
+static void count_rows(gap_work *w, gap_numbers *x, measure_gaps *out)
 {
     const measure_state *s = w->s;
     const int64_t first = first_query(s), left = s->m - first;
@@ -116,23 +128,27 @@ static void count_rows(gap_work *w, double *all, double *others, double *growth,
         const int64_t keys = measure_seen(s, query, s->P - 1), some = keys / 16;
         scores_of(w, query, keys);
         seen += (double)keys / (double)count;
-        all[i] = critical_of(w, 0, keys);
-        others[i] = critical_of(w, SINKS, keys);
+        const es_gap_count row = count_of(w, 0, keys);
+        x->all[i] = row.critical;
+        x->least[i] = es_gap_top_least(&row, 1.0);
+        x->most[i] = es_gap_top_most(&row, 1.0);
+        x->others[i] = count_of(w, SINKS, keys).critical;
         if (some < ES_GAP_GROUP)
             continue;
         const double power =
-            es_gap_power(critical_of(w, 0, some), all[i], (double)some, (double)keys);
+            es_gap_power(count_of(w, 0, some).critical, row.critical, (double)some, (double)keys);
         if (isfinite(power))
-            growth[grown++] = power;
+            x->growth[grown++] = power;
     }
     out->keys = seen;
-    out->growth = es_measured_mean(growth, grown);
-    fill_quartiles(all, others, count, out);
+    out->growth =
+        grown ? es_measured_mean(x->growth, grown) : (es_measured){(double)NAN, (double)NAN};
+    fill_quartiles(x, count, out);
 }
 
-/* Allocates the work of a head in the arena; numbers (3, QUERIES) are for results of rows. */
+/* Allocates the work of a head in the arena. */
 static es_status work_new(const measure_state *s, int64_t head, es_arena *arena, gap_work *out,
-                          double **numbers, es_error *err)
+                          es_error *err)
 {
     es_view v[3];
     measure_views(s, head, v);
@@ -140,8 +156,7 @@ static es_status work_new(const measure_state *s, int64_t head, es_arena *arena,
     ES_TRY(ES_ARENA_NEW(arena, out->query, s->d, "a query", err));
     ES_TRY(ES_ARENA_NEW(arena, out->key, s->d, "a key", err));
     ES_TRY(ES_ARENA_NEW(arena, out->scores, s->n, "scores", err));
-    ES_TRY(ES_ARENA_NEW(arena, out->sorted, s->n, "sorted scores", err));
-    return ES_ARENA_NEW_2D(arena, *numbers, 3, QUERIES, "critical temperatures", err);
+    return ES_ARENA_NEW(arena, out->sorted, s->n, "sorted scores", err);
 }
 
 es_status measure_count_gaps(es_job *job, int64_t head, const es_exec *exec, void *record,
@@ -149,10 +164,10 @@ es_status measure_count_gaps(es_job *job, int64_t head, const es_exec *exec, voi
 {
     es_arena arena = {.budget = exec->budget};
     gap_work w;
-    double *numbers;
-    const es_status status = work_new(job->state, head, &arena, &w, &numbers, err);
+    gap_numbers x;
+    const es_status status = work_new(job->state, head, &arena, &w, err);
     if (status == ES_OK)
-        count_rows(&w, numbers, numbers + QUERIES, numbers + 2 * QUERIES, record);
+        count_rows(&w, &x, record);
     es_arena_free(&arena);
     return status;
 }
@@ -162,7 +177,7 @@ es_status measure_count_gaps(es_job *job, int64_t head, const es_exec *exec, voi
 /* One head. */
 typedef struct gap_row {
     int64_t head, queries;
-    double keys, median, lower, upper, without_sinks;
+    double keys, median, lower, upper, without_sinks, top_least, top_most;
     es_measured growth;
     double normal_growth;
 } gap_row;
@@ -173,15 +188,23 @@ static const es_column gap_columns[] = {
     ES_COL(gap_row, keys, ES_FORMAT_SHORT, "keys", "keys", "that they see, mean"),
     ES_COL(gap_row, median, ES_FORMAT_REAL, "critical scale", "",
            "`L_8 = sup ln N(g)/g` over gaps g from the largest score with `N(g) >= 8` keys, median "
-           "over queries. Below 1 groups of keys have separated; above 1 the largest weight is at "
-           "most `N(g*)^(1/L_8 - 1)`",
+           "over queries. Below 1 groups of keys have separated",
            .standing = ES_STANDING_PROVED),
     ES_COL(gap_row, lower, ES_FORMAT_REAL, "lower quartile", "", "over queries"),
     ES_COL(gap_row, upper, ES_FORMAT_REAL, "upper quartile", "", "over queries"),
     ES_COL(gap_row, without_sinks, ES_FORMAT_REAL, "without first 4 keys", "", "median"),
+    ES_COL(gap_row, top_least, ES_FORMAT_REAL, "top weight, at least", "",
+           "bound of the largest weight from the gaps, without a learned sink: `1/(8 + 1/(1 - "
+           "L_8))` for `L_8 < 1` and 0 otherwise, median over queries",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(gap_row, top_most, ES_FORMAT_REAL, "at most", "",
+           "bound of the largest weight: `N(g*)^(1/L_8 - 1)` for `L_8 > 1` and 1 otherwise, median "
+           "over queries",
+           .standing = ES_STANDING_PROVED),
     ES_COL(gap_row, growth, ES_FORMAT_REAL, "power of ln n", "",
            "growth of the critical scale from the first sixteenth of the keys to all, mean over "
-           "queries. Exponential tails: about 0, because attention stays as selective"),
+           "queries. Exponential tails: about 0, because attention stays as selective. None below "
+           "128 keys"),
     ES_COL(gap_row, normal_growth, ES_FORMAT_SHORT, "normal scores", "",
            "the power that typical normal scores would show over these keys; 1/2 in the limit",
            .standing = ES_STANDING_HEURISTIC),
@@ -189,7 +212,7 @@ static const es_column gap_columns[] = {
 static const es_table_spec gaps_table = {
     "gaps", gap_columns,
     ES_VIEW("Critical score scales",
-            "head queries keys median lower upper without_sinks growth "
+            "head queries keys median lower upper without_sinks top_least top_most growth "
             "normal_growth",
             "Scales are multiples of the present one.", .only_with_full = true),
     ES_ROW(gap_row), .keys = "head"};
@@ -217,6 +240,8 @@ es_status measure_add_gaps(const es_job *job, es_answer *a, es_error *err)
                        .lower = x->lower,
                        .upper = x->upper,
                        .without_sinks = x->without_sinks,
+                       .top_least = x->top_least,
+                       .top_most = x->top_most,
                        .growth = x->growth,
                        .normal_growth = normal_growth((int64_t)x->keys)};
     }

@@ -111,6 +111,7 @@ typedef struct measure_gaps {
     double queries, keys;        /* rows, and their mean number of keys */
     double median, lower, upper; /* of L_8 over queries */
     double without_sinks;        /* median without the first keys */
+    double top_least, top_most;  /* bounds of the largest weight, medians over queries */
     es_measured growth;          /* power of ln n, mean over queries */
 } measure_gaps;
 extern const es_cell_field measure_gap_fields[];

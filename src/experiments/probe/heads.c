@@ -36,9 +36,16 @@ static const es_column head_columns[] = {
     ES_COL(probe_head_row, critical_scale, ES_FORMAT_SHORT, "critical scale", "",
            PROBE_CRITICAL "; median over 16 queries over the same keys, up to 1024 of the pool",
            .standing = ES_STANDING_PROVED),
+    ES_COL(probe_head_row, weight_least, ES_FORMAT_SHORT, "top weight, at least", "",
+           "bound of a query's largest weight over these keys from the gaps between its scores, "
+           "median over the queries",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(probe_head_row, weight_most, ES_FORMAT_SHORT, "at most", "", "the bound from above",
+           .standing = ES_STANDING_PROVED),
     ES_COL(probe_head_row, critical_power, ES_FORMAT_SHORT, "power of ln n", "",
            "by which the critical scale grows from a sixteenth of these keys to all, mean over "
-           "queries; about 0.8 for normal scores at 1024 keys, 0 for exponential tails"),
+           "queries; about 0.8 for normal scores at 1024 keys, 0 for exponential tails. None below "
+           "128 keys"),
     ES_COL(
         probe_head_row, moves, ES_FORMAT_SHORT, "moves", "",
         "error of the head's part of the layer's output, after Wo, at the largest n, over the "
@@ -168,7 +175,7 @@ static const es_table_view head_views[] = {
     {"Heads: how many tokens count",
      "domain layer head freezing gaussian_frozen ess_pool ess_pool_low "
      "top_pool top_pool_high ess_n ess_n_low "
-     "top_n top_n_high critical_scale critical_power",
+     "top_n top_n_high critical_scale weight_least weight_most critical_power",
      .only_with_full = true},
     {"Heads: keys to keep",
      "domain layer head class ess_n rate_map_exact advice random_error top_error top_random_error",

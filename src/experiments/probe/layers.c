@@ -93,6 +93,8 @@ static void fill_policies(const probe_summary *m, const es_probe_policies *p)
     if (!p->queries)
         return;
     m->row->critical_scale = p->critical;
+    m->row->weight_least = p->top_least;
+    m->row->weight_most = p->top_most;
     m->row->critical_power = p->critical_power;
 }
 

@@ -139,6 +139,7 @@ typedef struct probe_head_row {
     int64_t layer, head;
     const char *class, *advice;
     double random_error, top_error, top_random_error, critical_scale;
+    double weight_least, weight_most;
     es_measured critical_power;
     es_measured moves;
     double horizon, horizon_error, horizon_one_sided, horizon_unscaled, coupling, frobenius;
