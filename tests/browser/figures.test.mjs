@@ -219,7 +219,10 @@ test("decoders: a map of all heads, and every figure of the head that an address
   const tables = await tablesOf(page, "probe");
   await unfold(page);
   const figure = (title) => page.locator("figure.figure", { hasText: title }).first();
-  assert.equal(await marksOf(figure("Heads by"), "cells"), tables.position_heads.rows);
+  const map = figure("Heads by how far they look"); // what the first finding counts
+  assert.equal(await marksOf(map, "cells"), tables.position_heads.rows);
+  const legend = await map.locator(".mark-text.role-legend-label text").allTextContents();
+  assert.deepEqual(legend.sort(), [...new Set(tables.position_heads.columns.place)].sort());
   const own = (name, keep = () => true) => {
     const { columns } = tables[name];
     return columns.layer.filter((layer, i) => layer === 2 && columns.head[i] === 4 && keep(columns, i)).length;

@@ -2,7 +2,7 @@
 // positions.js : what the heads of a causal model do as their context grows: maps of all heads, and of the head that is
 // picked where its weight is, how many keys it uses, what a window leaves out, weights and scores by distance.
 import { groupBy, isNumber, show } from "../tables.js";
-import { classesOf } from "./classes.js";
+import { classesIn, classesOf, placesOf } from "./classes.js";
 import { headName, headOf, pickOf } from "./heads.js";
 import { heatMap } from "./heat-map.js";
 
@@ -79,7 +79,7 @@ const more = [
 
 function maps(heads, several) {
   const options = groupBy(heads, "domain").flatMap(([domain, rows]) =>
-    [...classesOf(rows, "concentration", "ess_typical"), ...quantities]
+    [...placesOf(rows, "place", "window_error"), ...classesOf(rows, "concentration", "ess_typical"), ...quantities]
       .filter(({ key }) => new Set(rows.map((r) => r[key]).filter(isNumber)).size > 1)
       .map((value) => {
         const name = `${value.title}${several ? `: ${domain}` : ""}`;
@@ -251,12 +251,10 @@ function pageOf(page, given, several) {
 // ---- all heads ----
 
 // One line for each head, coloured by its place.
-const places = ["near", "between", "far", "undecided"];
-
 function contexts(heads, positions, several) {
   const placeOf = new Map(heads.map((r) => [headName(r, several), r.place]));
   const rows = positions.filter((r) => r.effective_context > 0);
-  const there = places.filter((place) => [...placeOf.values()].includes(place));
+  const there = classesIn([...placeOf.values()]);
   if (!rows.length || !there.length) return []; // older runs have no places
   const at = (r) => ({
     series: placeOf.get(headName(r, several)),
@@ -279,7 +277,7 @@ function contexts(heads, positions, several) {
       table: "positions",
       x: { title: "n, keys that a query sees", log: true },
       y: { title: "effective context, keys", log: true },
-      series: there.map((name) => ({ name, colour: places.indexOf(name) })),
+      series: there,
       layers: [
         { kind: "line", name: "all of it", plain: true, dash: [4, 3], rows: ends.map((v) => ({ x: v, y: v })) },
         { kind: "points", name: "heads", rows: rows.map(at) },
@@ -290,7 +288,7 @@ function contexts(heads, positions, several) {
 
 export function positionFigures(tables, several) {
   const { position_heads: given = [], positions = [] } = tables;
-  const heads = given.map((r) => ({ ...r, class: r.concentration, context: contextOf(r) }));
+  const heads = given.map((r) => ({ ...r, context: contextOf(r) }));
   if (!heads.length) return [];
   return [
     ...maps(heads, several),
