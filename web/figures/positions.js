@@ -108,7 +108,7 @@ function maps(heads, several) {
 function layersOf(rows, x, measures) {
   const each = (f) => measures.flatMap((m) => rows.map((r) => ({ series: m.name, x: x(r), ...f(r, m.key) })));
   return [
-    { kind: "line", name: "between them", aside: true, rows: each((r, key) => ({ y: r[key] })) },
+    { kind: "line", aside: true, rows: each((r, key) => ({ y: r[key] })) },
     {
       kind: "bars",
       name: "two standard errors",
@@ -169,13 +169,13 @@ const pages = [
     table: "context_windows",
     title: "What a window leaves out at the longest n",
     caption:
-      "Error of outputs over the last w keys and the first 4, over the outputs' standard deviation; and the weight that these keys have.",
+      "Error of outputs over the last w keys and the first 4, over the outputs' standard deviation; and the share of the weight that these keys have.",
     x: { title: "w, keys of the window", log: true },
-    y: { title: "error over the outputs' spread; share of the weight", zero: true },
+    y: { title: "error; weight", zero: true },
     tenth: true,
     of: (r) => r.window,
     measures: [
-      { key: "error", name: "relative error", colour: 0 },
+      { key: "error", name: "error", colour: 0 },
       { key: "mass", name: "weight", colour: 1 },
     ],
   },
