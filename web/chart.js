@@ -547,13 +547,18 @@ const drawn = { cells: cellsOf, tiles: tilesOf };
 
 // ---- names at the ends of lines ----
 
-const NAME = { letter: 6.1, line: 13, most: 0.3, axis: 44 }; // pixels; most: share of the width that names may take
+// Pixels; most: share of the width that names may take, least: what the axis must be left for its numbers.
+const NAME = { letter: 6.1, line: 13, most: 0.3, least: 280, axis: 44 };
 
-// The row at whose place the name of a series can stand: the last one of its lines.
+// The row at whose place the name of a series can stand: the last one of its lines or, beside the lines of others, of its
+// points, if there is one for each x.
 function endOf(figure, name) {
-  const rows = figure.layers
-    .filter((l) => l.kind === "line" && !l.plain)
-    .flatMap((l) => l.rows.filter((r) => r.series === name && drawable(figure.y, r.y)));
+  const all = (kind) => figure.layers.filter((l) => l.kind === kind && !l.plain).flatMap((l) => l.rows);
+  const own = (rows) => rows.filter((r) => r.series === name && drawable(figure.y, r.y));
+  const lines = all("line");
+  const points = lines.length ? own(all("points")) : [];
+  const single = new Set(points.map((r) => r.x)).size === points.length;
+  const rows = own(lines).length || !single ? own(lines) : points;
   return rows.length > 1 ? rows.reduce((a, b) => (b.x >= a.x ? b : a)) : null;
 }
 
@@ -571,7 +576,8 @@ export function endNames(figure, theme, width) {
   if (count < 2 || count > 8 || figure.layers.some((l) => l.kind === "cells")) return null;
   const ends = figure.series.map((s) => ({ series: s.name, ink: theme.palette[s.colour % 8], end: endOf(figure, s.name) }));
   const longest = highest(figure.series.map((s) => s.name.length));
-  if (ends.some((e) => !e.end) || NAME.letter * longest > NAME.most * width) return null;
+  const space = Math.min(NAME.most * width, width - NAME.least);
+  if (ends.some((e) => !e.end) || NAME.letter * longest > space) return null;
   const rows = figure.layers.filter((l) => l.kind !== "label").flatMap((l) => l.rows);
   const [xs, ys] = [rows.map((r) => r.x), rows.flatMap((r) => [r.y, r.lo, r.hi])];
   if (ends.some((e) => shareOf(figure.x, xs, e.end.x) < 0.93)) return null;

@@ -136,7 +136,9 @@ const pages = [
     open: true,
     table: "positions",
     title: "Where the weight is as the context grows",
-    caption: "Means over queries in bins of n, with two standard errors over blocks of text.",
+    caption:
+      "Means over queries in bins of n, with two standard errors over blocks of text. Single key, on a sink: queries of which one key, not " +
+      "of the first 4 or one of these, has most of the weight (1/Σw² below 2).",
     x: { title: "n, keys that a query sees", log: true },
     y: { title: "share", share: true },
     of: (r) => r.n,
@@ -144,8 +146,8 @@ const pages = [
       { key: "sink_mass", name: "first 4 keys", colour: 0 },
       { key: "local_mass", name: "last 64 keys", colour: 1 },
       { key: "top_weight", name: "largest weight", colour: 2 },
-      { key: "single_key", name: "queries with a single key", colour: 3 },
-      { key: "rests_on_sink", name: "queries on one of the first 4", colour: 4 },
+      { key: "single_key", name: "single key", colour: 3 },
+      { key: "rests_on_sink", name: "on a sink", colour: 4 },
     ],
   },
   {
