@@ -28,7 +28,7 @@ Regenerate documents (an interrupted command continues when you run it again)
   gallery      redraw the figures of docs/GALLERY.md; a few minutes
   papers       redraw the figures of docs/PAPERS.md from run files in build/papers; 40 minutes on two cores
   published    regenerate every document that quotes the program: claims, calibration, gallery,
-               docs/TUTORIAL.md and docs/report.png; more than an hour on two cores
+               README.md and docs/TUTORIAL.md; more than an hour on two cores
   docs         build the documentation site in build/site
 
 Package

@@ -9,16 +9,16 @@ cd "$(dirname "$0")/.."
 need_to_build
 need python3 python3
 need python3-numpy '/usr/lib/python3*/*-packages/numpy'
-need chromium chromium chromium-browser google-chrome
+need nodejs node
 install_missing
 build release
 fetch_model || exit 1
+fetch_decoder || exit 1
 for document in claims calibration gallery; do sh scripts/$document.sh; done
 mkdir -p build/transcript
 for folder in demo models examples; do ln -sfn "$PWD/$folder" build/transcript/$folder; done
 python=python3
 python3 -c 'import numpy' 2>/dev/null || python=/usr/bin/python3 # the one that apt installs NumPy for
 $python docs/transcript/make.py . build/release/esscher build/transcript
-sh docs/transcript/picture.sh demo/report.html docs/report.png
 version=$(build/release/esscher --version | head -1)
 sed -i "s/(esscher [0-9.]*)/($version)/" docs/GALLERY.md

@@ -43,14 +43,31 @@ function clipLow(axis, layers) {
   return positive.length ? lowest(positive) / 1.5 : null;
 }
 
+// Where words above the line at a tenth are furthest from all points: at its left end, in the middle or at its right end.
+function freeOf(figure, [low, high]) {
+  const rows = figure.layers.filter((l) => l.kind === "points").flatMap((l) => l.rows);
+  const [xs, ys] = [rows.map((r) => r.x), [0.1, ...rows.map((r) => r.y)]];
+  const middle = figure.x.log ? Math.sqrt(low * high) : (low + high) / 2;
+  const words = shareOf(figure.y, ys, 0.1) + 0.03;
+  const near = (centre) => (r) => drawable(figure.x, r.x) && Math.abs(shareOf(figure.x, xs, r.x) - centre) <= 0.2;
+  const free = (centre) =>
+    Math.min(1, ...rows.filter(near(centre)).map((r) => Math.abs(shareOf(figure.y, ys, r.y) - words)).filter(isNumber));
+  return [
+    { end: low, align: "left", free: free(0.15) },
+    { end: middle, align: "center", free: free(0.5) },
+    { end: high, align: "right", free: free(0.85) },
+  ].reduce((best, place) => (place.free > best.free ? place : best));
+}
+
 // The line at a tenth, as wide as the figure.
 function tenthLayers(figure) {
   const x = extent(figure.layers.flatMap((l) => l.rows.map((r) => r.x)).filter((v) => drawable(figure.x, v)));
   if (!figure.tenth || !x) return [];
   const at = (v) => ({ series: figure.series[0]?.name, x: v, y: 0.1 });
+  const { end, align } = freeOf(figure, x);
   return [
     { kind: "line", name: "0.1, near", aside: true, plain: true, dash: [5, 3], width: 1.2, rows: x.map(at) },
-    { kind: "label", above: true, rows: [{ ...at(x[0]), label: "0.1 of the outputs' spread" }] },
+    { kind: "label", above: true, align, rows: [{ ...at(end), label: "0.1 of the outputs' spread" }] },
   ];
 }
 
@@ -174,9 +191,9 @@ const marks = {
   label: (theme, layer) => ({
     type: "text",
     fontSize: layer.size ?? 11,
-    align: layer.centre ? "center" : "left",
+    align: layer.centre ? "center" : (layer.align ?? "left"),
     baseline: layer.above ? "bottom" : "middle",
-    dx: layer.centre ? 0 : 5,
+    dx: { center: 0, right: -5 }[layer.centre ? "center" : layer.align] ?? 5,
     dy: layer.above ? -2 : 0,
     fontWeight: layer.bold ? 600 : 400,
     fill: layer.on === "much" ? theme.paper : layer.bold ? theme.ink : theme.quiet,
@@ -530,13 +547,18 @@ const drawn = { cells: cellsOf, tiles: tilesOf };
 
 // ---- names at the ends of lines ----
 
-const NAME = { letter: 6.1, line: 13, most: 0.3, axis: 44 }; // pixels; most: share of the width that names may take
+// Pixels; most: share of the width that names may take, least: what the axis must be left for its numbers.
+const NAME = { letter: 6.1, line: 13, most: 0.3, least: 280, axis: 44 };
 
-// The row at whose place the name of a series can stand: the last one of its lines.
+// The row at whose place the name of a series can stand: the last one of its lines or, beside the lines of others, of its
+// points, if there is one for each x.
 function endOf(figure, name) {
-  const rows = figure.layers
-    .filter((l) => l.kind === "line" && !l.plain)
-    .flatMap((l) => l.rows.filter((r) => r.series === name && drawable(figure.y, r.y)));
+  const all = (kind) => figure.layers.filter((l) => l.kind === kind && !l.plain).flatMap((l) => l.rows);
+  const own = (rows) => rows.filter((r) => r.series === name && drawable(figure.y, r.y));
+  const lines = all("line");
+  const points = lines.length ? own(all("points")) : [];
+  const single = new Set(points.map((r) => r.x)).size === points.length;
+  const rows = own(lines).length || !single ? own(lines) : points;
   return rows.length > 1 ? rows.reduce((a, b) => (b.x >= a.x ? b : a)) : null;
 }
 
@@ -554,7 +576,8 @@ export function endNames(figure, theme, width) {
   if (count < 2 || count > 8 || figure.layers.some((l) => l.kind === "cells")) return null;
   const ends = figure.series.map((s) => ({ series: s.name, ink: theme.palette[s.colour % 8], end: endOf(figure, s.name) }));
   const longest = highest(figure.series.map((s) => s.name.length));
-  if (ends.some((e) => !e.end) || NAME.letter * longest > NAME.most * width) return null;
+  const space = Math.min(NAME.most * width, width - NAME.least);
+  if (ends.some((e) => !e.end) || NAME.letter * longest > space) return null;
   const rows = figure.layers.filter((l) => l.kind !== "label").flatMap((l) => l.rows);
   const [xs, ys] = [rows.map((r) => r.x), rows.flatMap((r) => [r.y, r.lo, r.hi])];
   if (ends.some((e) => shareOf(figure.x, xs, e.end.x) < 0.93)) return null;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """make.py ROOT ESSCHER WORK : runs the commands of README.md and docs/TUTORIAL.md again and puts in what they print now.
 
-WORK looks like the repository, with demo/minilm and demo/alice.txt, which ./do demo fetches. Commands and their output are
+WORK looks like the repository, with demo/minilm, demo/minimind and demo/alice.txt, which ./do demo fetches. Commands and their output are
 the console blocks of the tutorial, and in README.md the indented commands with the block that follows. Lines of "…" or
 "..." stay where they are: between them, as many lines are taken as the document shows, from the same first line on if it
 is still printed. `./do demo` is run as the `esscher demo` that it ends with. A command whose output shows "^C" is
@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
-TOUR = "esscher demo --folder demo --model demo/minilm --text demo/alice.txt"
+TOUR = "esscher demo --folder demo --model demo/minilm --text demo/alice.txt --decoder demo/minimind"
 SETTLED = 8.0  # seconds after which the command that is interrupted has finished a replicate, on two cores
 
 

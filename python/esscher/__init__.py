@@ -21,7 +21,7 @@ one does. ``esscher.models`` has those that run a model, ``esscher.theory`` thos
 
 from __future__ import annotations
 
-from . import errors, models
+from . import cache, errors, models
 from ._version import version
 from .about import info
 from .attention import Attention, attend
@@ -81,6 +81,7 @@ __all__ = [  # without open, which is Python's own where names are imported by a
     "Watched",
     "assert_attention",
     "attend",
+    "cache",
     "encode",
     "errors",
     "info",

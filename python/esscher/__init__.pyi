@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol, Union
 
 from numpy.typing import ArrayLike, NDArray
 
+from . import cache as cache
 from . import errors as errors
 from . import models as models
 from ._version import version as version

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, Optional, Union
+from typing import Any, List, Optional, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -183,3 +183,8 @@ def _studies_here() -> None:
 
 
 _studies_here()
+
+
+def __dir__() -> List[str]:
+    """What is meant for users: without the modules that this one imports."""
+    return sorted(__all__)

@@ -194,7 +194,8 @@ _OPTION = re.compile(r"(?<![\w-])--([A-Za-z][\w-]*)( [0-9A-Z][\w./]*)?")
 
 def to_keywords(error: EsscherError, flags: Collection[str], known: Collection[str]) -> None:
     """Options, which errors have as on a command line, become keywords: ``--force`` is
-    ``force=True``, ``--batch 0`` is ``batch=0``. Those of other commands stay what they are."""
+    ``force=True``, ``--batch 0`` is ``batch=0``. Those of other commands stay what they are, and so
+    does a hint that is a command of the program."""
 
     def keyword_of(found: "re.Match[str]") -> str:
         name, value = python_name(found[1]), found[2] or ""
@@ -205,7 +206,8 @@ def to_keywords(error: EsscherError, flags: Collection[str], known: Collection[s
         return f"{name}={value[1:]}" if value else name
 
     error.message = _OPTION.sub(keyword_of, error.message)
-    error.hint = _OPTION.sub(keyword_of, error.hint)
+    if not error.hint.startswith("esscher "):
+        error.hint = _OPTION.sub(keyword_of, error.hint)
     error.args = (error.message,)
 
 

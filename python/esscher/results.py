@@ -337,7 +337,7 @@ class Result:
         a quantity along another, a line for each setting, with one standard error.
 
         Args:
-            table: its key; by default the main table.
+            table: its key; by default the main table, or the first in which there is one.
             ax: axes of matplotlib to draw into; by default new ones.
 
         Returns:
@@ -348,16 +348,17 @@ class Result:
         """
         from .figure import draw, plot_of
 
-        key = table if table is not None else self.main
-        about = list(self.columns(key).values()) if key is not None else []
-        plot = plot_of(self.tables[key], about) if key is not None else None
-        if plot is None:
-            raise ArgumentError(
-                f"there is nothing to draw in table {key!r}",
-                rule="python.plot",
-                hint=f"name one of {', '.join(self.tables)} as table=",
-            )
-        return draw(plot, ax)
+        keys = [self.main, *self.tables] if table is None else [table]
+        for key in filter(None, keys):
+            about = list(self.columns(key).values())
+            plot = plot_of(self.tables[key], about)
+            if plot is not None:
+                return draw(plot, ax)
+        raise ArgumentError(
+            "there is nothing to draw in " + ("any table" if table is None else f"table {table!r}"),
+            rule="python.plot",
+            hint="" if table is None else "leave table= out to draw the first table that can be",
+        )
 
     def json(self) -> Dict[str, Any]:
         """All of it, as the program's ``--json`` has it, parsed. NaN is ``None``."""

@@ -334,6 +334,32 @@ class Kernels(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "MISMATCH.*one future key.*384 rows agree"):
             esscher.assert_attention(q, k, v, y, causal=True, threads=1)
 
+    def test_the_message_is_about_the_output_alone(self):
+        q, k, v = inputs("small", 6)
+        y = kernel(q, k, v, causal_mask(96, 1)).astype(np.float32)
+        with self.assertRaises(AssertionError) as failed:
+            esscher.assert_attention(q, k, v, y, causal=True, threads=1)
+        message = str(failed.exception)
+        self.assertRegex(message, r"^MISMATCH: out agrees with .* Relative L2 error: [\d.]+\.$")
+        self.assertNotIn("compare.npy", message)
+        self.assertNotIn("effective number", message)
+        right = kernel(q, k, v, causal_mask(96)).astype(np.float16).astype(np.float32)
+        with self.assertRaisesRegex(AssertionError, r"error [\d.e-]+ is above the tolerance 1e-06\.$"):
+            esscher.assert_attention(q, k, v, right, causal=True, tolerance=1e-6, threads=1)
+
+    def test_every_entry_of_a_batch_is_checked(self):
+        entries = [inputs("grouped", seed) for seed in (1, 2, 3)]
+        q, k, v = (np.stack(arrays) for arrays in zip(*entries))
+        y = np.stack([kernel(*e, causal_mask(150)) for e in entries]).astype(np.float32)
+        esscher.assert_attention(q, k, v, y, causal=True, threads=1)
+        y[1] = kernel(*entries[1]).astype(np.float32)
+        y[2, 0, 7] = 0.0
+        with self.assertRaises(AssertionError) as failed:
+            esscher.assert_attention(q, k, v, y, causal=True, threads=1)
+        lines = str(failed.exception).split("\n")
+        self.assertEqual([line[:18] for line in lines], ["entry 1: MISMATCH:", "entry 2: MISMATCH:"])
+        esscher.assert_attention(q, k, v, y, causal=True, batch=0, threads=1)
+
     def test_rows_and_places_are_counted(self):
         q, k, v = inputs("small", 7)
         y = kernel(q, k, v, causal_mask(96)).astype(np.float32)

@@ -81,6 +81,18 @@ class Names(unittest.TestCase):
         self.assertFalse(hasattr(esscher.models, "converge"))
         self.assertFalse(hasattr(esscher.theory, "probe"))
 
+    def test_names_are_found_where_they_are_documented(self):
+        self.assertIn("cache", esscher.__all__)
+        self.assertTrue(callable(esscher.cache.load_plan))
+        self.assertIn("probe", dir(esscher.models))
+        self.assertEqual([name for name in dir(esscher.models) if name.startswith("_")], [])
+        self.assertNotIn("ctypes", dir(esscher.models))
+
+    def test_a_hint_that_is_a_command_stays_one(self):
+        with self.assertRaises(esscher.EsscherError) as failed:
+            esscher.limit()
+        self.assertTrue(failed.exception.hint.startswith("esscher limit --law "))
+
     def test_help_is_in_keywords(self):
         for name, study in esscher.studies().items():
             self.assertEqual(re.findall(r"(?<![\w-])--[a-z][\w-]*", study.__doc__), [], name)

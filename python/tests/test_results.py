@@ -62,6 +62,26 @@ class Parts(unittest.TestCase):
             np.testing.assert_array_equal(error, own[key + "_se"])
         self.assertEqual(notes["set_xscale"], ("log",))  # 100 to 1600
 
+    def test_a_plot_is_of_the_first_table_that_can_be_drawn(self):
+        """In the main table of rope no quantity is along another."""
+        drawn = []
+
+        class Axes:
+            def errorbar(self, x, y, **options):
+                drawn.append(len(x))
+
+            def __getattr__(self, name):
+                return lambda *words, **options: None
+
+        r = esscher.rope()
+        self.assertIsNone(plot_of(r.tables[r.main], list(r.columns().values())))
+        r.plot(ax=Axes())
+        self.assertTrue(drawn)
+        with self.assertRaisesRegex(esscher.ArgumentError, f"nothing to draw in table {r.main!r}"):
+            r.plot(r.main, ax=Axes())
+        with self.assertRaisesRegex(KeyError, "there is no table 'nosuch'"):
+            r.plot("nosuch", ax=Axes())
+
     @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "there is no matplotlib")
     def test_matplotlib_draws_it(self):
         import matplotlib

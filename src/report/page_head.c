@@ -220,19 +220,28 @@ void es_page_origin(es_sink *s, const es_page_run *page_run)
 
 /* ---- what was found ---- */
 
-/* Length of the formula that a text begins with: a power, n^-0.57, or the name of a Greek letter
- * with its index, gamma_c; 0 for none. */
+/* Returns the length of the exponent that a text begins with, ^-0.57; 0 for none. */
+static size_t exponent_length(const char *text)
+{
+    if (*text != '^')
+        return 0;
+    const size_t sign = 1 + (text[1] == '-');
+    size_t digits = strspn(text + sign, "0123456789./");
+    while (digits > 0 && strchr("./", text[sign + digits - 1]))
+        digits--; /* the end of a sentence */
+    return digits > 0 ? sign + digits : 0;
+}
+
+/* Returns the length of the formula that a text begins with: a power, n^-0.57 or (ln n)^-0.5, or
+ * the name of a Greek letter with its index, gamma_c; 0 for none. */
 static size_t formula_length(const char *text)
 {
-    static const char digits[] = "0123456789./";
     static const char *const names[] = {"alpha", "beta", "gamma", "rho", "sigma", "lambda"};
-    const size_t word = strcspn(text, "^ ,;:()"),
-                 sign = word + 1 + (text[word] == '^' && text[word + 1] == '-');
-    if (word > 0 && text[word] == '^' && isalpha((unsigned char)text[0])) {
-        size_t power = strspn(text + sign, digits);
-        while (power > 0 && strchr("./", text[sign + power - 1]))
-            power--; /* the end of a sentence */
-        return power > 0 ? sign + power : 0;
+    const char *close = *text == '(' ? strchr(text, ')') : NULL;
+    const size_t base = close ? (size_t)(close - text) + 1 : strcspn(text, "^ ,;:()");
+    if (close || (base > 0 && text[base] == '^' && isalpha((unsigned char)text[0]))) {
+        const size_t power = exponent_length(text + base);
+        return power > 0 ? base + power : 0;
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t length = strlen(names[i]);

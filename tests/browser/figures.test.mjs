@@ -5,6 +5,7 @@ import { after, before, test } from "node:test";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { clean, endNames } from "../../web/chart.js";
 
 const { PAGES, WEB, BROWSER } = process.env;
 const need = createRequire(join(WEB, "package.json"));
@@ -34,6 +35,31 @@ async function unfold(page) {
   );
   await ready(page);
 }
+
+const theme = { palette: Array.from({ length: 8 }, (_, i) => `colour ${i}`) };
+
+test("a series of points beside the lines of others has its name at its last point, where there is space", () => {
+  const rows = (series, y) => [10, 100, 1000].map((x) => ({ series, x, y: y / x }));
+  const line = { kind: "line", rows: rows("exact", 1) };
+  const points = { kind: "points", rows: rows("measured", 2) };
+  const figure = (layers) => ({ x: { log: true }, y: {}, series: [{ name: "exact", colour: 0 }, { name: "measured", colour: 1 }], layers });
+  const names = (layers, width = 600) => endNames(figure(layers), theme, width)?.map((n) => n.series);
+  assert.deepEqual(names([line, points]), ["measured", "exact"]);
+  assert.equal(names([line, points], 320), undefined); // the axis needs the space
+  assert.equal(names([points, { kind: "points", rows: rows("exact", 1) }]), undefined); // no lines: a cloud has no end
+  assert.equal(names([line, { ...points, rows: [...points.rows, ...rows("measured", 3)] }]), undefined);
+});
+
+test("what the line at a tenth means stands where no curve is", () => {
+  const labelOf = (y) => {
+    const rows = [1, 10, 100, 1000, 10000].map((x, i) => ({ series: "error", x, y: y[i] }));
+    const figure = { x: { log: true }, y: {}, series: [{ name: "error", colour: 0 }], tenth: true, layers: [{ kind: "points", rows }] };
+    return clean(figure).figure.layers.find((l) => l.kind === "label");
+  };
+  assert.equal(labelOf([1, 0.8, 0.6, 0.4, 0.1]).align, "left");
+  assert.equal(labelOf([0.1, 0.2, 0.4, 0.8, 1]).align, "right");
+  assert.equal(labelOf([0.1, 0.8, 1, 0.8, 0.1]).align, "center");
+});
 
 // The tables that the page carries for a run, as columns.
 const tablesOf = (page, command) =>
@@ -219,7 +245,10 @@ test("decoders: a map of all heads, and every figure of the head that an address
   const tables = await tablesOf(page, "probe");
   await unfold(page);
   const figure = (title) => page.locator("figure.figure", { hasText: title }).first();
-  assert.equal(await marksOf(figure("Heads by"), "cells"), tables.position_heads.rows);
+  const map = figure("Heads by how far they look"); // what the first finding counts
+  assert.equal(await marksOf(map, "cells"), tables.position_heads.rows);
+  const legend = await map.locator(".mark-text.role-legend-label text").allTextContents();
+  assert.deepEqual(legend.sort(), [...new Set(tables.position_heads.columns.place)].sort());
   const own = (name, keep = () => true) => {
     const { columns } = tables[name];
     return columns.layer.filter((layer, i) => layer === 2 && columns.head[i] === 4 && keep(columns, i)).length;

@@ -182,6 +182,19 @@ test("nothing is wider than the page: 1280, 390 and 320 pixels, folded and unfol
   }
 });
 
+test("on a telephone the first finding and the figure under it begin on the first screen, the other findings follow", async () => {
+  for (const name of ["budget", "cache", "decoder", "downstream", "loss", "regimes", "sparse"]) {
+    const { page, close } = await open(name, 390);
+    const findings = page.locator(".figures > .story > .finding");
+    const top = async (part) => (await part.boundingBox()).y;
+    const figure = await top(page.locator(".figures .plot").first());
+    assert.ok(figure < 844, `${name}: ${figure}`);
+    assert.ok((await top(findings.first())) < figure, name);
+    if ((await findings.count()) > 1) assert.ok((await top(findings.nth(1))) > figure, name);
+    await close();
+  }
+});
+
 test("on a telephone a row is a card that names its numbers", async () => {
   const { page, close } = await open("all", 390);
   const fold = page.locator('details[data-table="heads"]').first();

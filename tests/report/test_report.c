@@ -139,12 +139,13 @@ static void what_a_study_found_is_said_first(void **state)
     (void)state;
     static const double n[] = {100, 1000};
     static const char *const said[] = {"Of 11 heads <5> converge.",
-                                       "The slowest is layer 0: n^-0.25 (± 0.1), no `n^0.5`."};
+                                       "The slowest is layer 0: n^-0.25 (± 0.1), no `n^0.5`.",
+                                       "It falls (at n = 10) like (ln n)^-0.5."};
     const es_run_column rows[] = {{"n", ES_RUN_REAL, n, NULL}};
     const es_run_column sentences[] = {{"sentence", ES_RUN_TEXT, NULL, said}};
     const es_run_table tables[] = {
         {.name = "rows", .rows = 2, .cols = 1, .columns = rows},
-        {.name = "_findings", .rows = 2, .cols = 1, .columns = sentences}};
+        {.name = "_findings", .rows = 3, .cols = 1, .columns = sentences}};
     const es_run_spec spec = {"probe", NULL, 0, NULL, 0};
     es_run *run;
     assert_ok(es_run_create(run_path, &spec, true, &run, &err));
@@ -155,6 +156,7 @@ static void what_a_study_found_is_said_first(void **state)
     assert_says("<p class=\"finding\">Of 11 heads &#60;5&#62; converge.</p>");
     assert_says("<p class=\"finding\">The slowest is layer 0: n^-0.25 (± 0.1), no <span "
                 "class=\"formula\"><i>n</i><sup>0.5</sup></span>.</p>");
+    assert_says("like <span class=\"formula\">(ln <i>n</i>)<sup>−0.5</sup></span>.</p>");
     assert_true(strstr(page, "The slowest") < strstr(page, "<table"));
     const char *once = strstr(page, "The slowest"); /* the page has one run */
     assert_null(strstr(once + 1, "The slowest"));

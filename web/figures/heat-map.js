@@ -14,7 +14,7 @@ const isWord = (v) => typeof v === "string" && v !== "";
 // domain: where colours begin and end. Nothing is drawn where one of them is not in the table.
 // value.sign: the column that says of which numbers the value is a bound only (">"), and where any will do ("any").
 // value.letter: instead, a column of letters to stand in the cells. `more` may be words. value.log: colours by logarithm.
-// value.classes: colours by a row's `class` instead, the value standing in the cell.
+// value.classes: colours by the class in a row's column value.of instead, the value standing in the cell.
 export function heatMap({ rows, table, title, caption, x, y, value, domain, more = [], pick }) {
   if (!rows?.some((r) => isNumber(r[value.key]) && r[x.key] !== undefined && r[y.key] !== undefined)) return [];
   const sign = (r, of) => (of.sign && r[of.sign]) || "";
@@ -43,7 +43,7 @@ export function heatMap({ rows, table, title, caption, x, y, value, domain, more
             value: r[value.key],
             ...(marked ? { sign: sign(r, value) } : {}),
             ...(value.letter ? { sign: r[value.letter] } : {}),
-            ...(value.classes ? { class: r.class, sign: short(r[value.key]) } : {}),
+            ...(value.classes ? { class: r[value.of], sign: short(r[value.key]) } : {}),
             ...(pick ? pick(r) : {}),
             tip: [
               [x.title, show(r[x.key])],

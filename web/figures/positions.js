@@ -2,7 +2,7 @@
 // positions.js : what the heads of a causal model do as their context grows: maps of all heads, and of the head that is
 // picked where its weight is, how many keys it uses, what a window leaves out, weights and scores by distance.
 import { groupBy, isNumber, show } from "../tables.js";
-import { classesOf } from "./classes.js";
+import { classesIn, classesOf, placesOf } from "./classes.js";
 import { headName, headOf, pickOf } from "./heads.js";
 import { heatMap } from "./heat-map.js";
 
@@ -79,7 +79,7 @@ const more = [
 
 function maps(heads, several) {
   const options = groupBy(heads, "domain").flatMap(([domain, rows]) =>
-    [...classesOf(rows, "concentration", "ess_typical"), ...quantities]
+    [...placesOf(rows, "place", "window_error"), ...classesOf(rows, "concentration", "ess_typical"), ...quantities]
       .filter(({ key }) => new Set(rows.map((r) => r[key]).filter(isNumber)).size > 1)
       .map((value) => {
         const name = `${value.title}${several ? `: ${domain}` : ""}`;
@@ -108,7 +108,7 @@ function maps(heads, several) {
 function layersOf(rows, x, measures) {
   const each = (f) => measures.flatMap((m) => rows.map((r) => ({ series: m.name, x: x(r), ...f(r, m.key) })));
   return [
-    { kind: "line", name: "between them", aside: true, rows: each((r, key) => ({ y: r[key] })) },
+    { kind: "line", aside: true, rows: each((r, key) => ({ y: r[key] })) },
     {
       kind: "bars",
       name: "two standard errors",
@@ -136,7 +136,9 @@ const pages = [
     open: true,
     table: "positions",
     title: "Where the weight is as the context grows",
-    caption: "Means over queries in bins of n, with two standard errors over blocks of text.",
+    caption:
+      "Means over queries in bins of n, with two standard errors over blocks of text. Single key, on a sink: queries of which one key, not " +
+      "of the first 4 or one of these, has most of the weight (1/Σw² below 2).",
     x: { title: "n, keys that a query sees", log: true },
     y: { title: "share", share: true },
     of: (r) => r.n,
@@ -144,8 +146,8 @@ const pages = [
       { key: "sink_mass", name: "first 4 keys", colour: 0 },
       { key: "local_mass", name: "last 64 keys", colour: 1 },
       { key: "top_weight", name: "largest weight", colour: 2 },
-      { key: "single_key", name: "queries with a single key", colour: 3 },
-      { key: "rests_on_sink", name: "queries on one of the first 4", colour: 4 },
+      { key: "single_key", name: "single key", colour: 3 },
+      { key: "rests_on_sink", name: "on a sink", colour: 4 },
     ],
   },
   {
@@ -169,13 +171,13 @@ const pages = [
     table: "context_windows",
     title: "What a window leaves out at the longest n",
     caption:
-      "Error of outputs over the last w keys and the first 4, over the outputs' standard deviation; and the weight that these keys have.",
+      "Error of outputs over the last w keys and the first 4, over the outputs' standard deviation; and the share of the weight that these keys have.",
     x: { title: "w, keys of the window", log: true },
-    y: { title: "error over the outputs' spread; share of the weight", zero: true },
+    y: { title: "error; weight", zero: true },
     tenth: true,
     of: (r) => r.window,
     measures: [
-      { key: "error", name: "relative error", colour: 0 },
+      { key: "error", name: "error", colour: 0 },
       { key: "mass", name: "weight", colour: 1 },
     ],
   },
@@ -251,12 +253,10 @@ function pageOf(page, given, several) {
 // ---- all heads ----
 
 // One line for each head, coloured by its place.
-const places = ["near", "between", "far", "undecided"];
-
 function contexts(heads, positions, several) {
   const placeOf = new Map(heads.map((r) => [headName(r, several), r.place]));
   const rows = positions.filter((r) => r.effective_context > 0);
-  const there = places.filter((place) => [...placeOf.values()].includes(place));
+  const there = classesIn([...placeOf.values()]);
   if (!rows.length || !there.length) return []; // older runs have no places
   const at = (r) => ({
     series: placeOf.get(headName(r, several)),
@@ -279,7 +279,7 @@ function contexts(heads, positions, several) {
       table: "positions",
       x: { title: "n, keys that a query sees", log: true },
       y: { title: "effective context, keys", log: true },
-      series: there.map((name) => ({ name, colour: places.indexOf(name) })),
+      series: there,
       layers: [
         { kind: "line", name: "all of it", plain: true, dash: [4, 3], rows: ends.map((v) => ({ x: v, y: v })) },
         { kind: "points", name: "heads", rows: rows.map(at) },
@@ -290,7 +290,7 @@ function contexts(heads, positions, several) {
 
 export function positionFigures(tables, several) {
   const { position_heads: given = [], positions = [] } = tables;
-  const heads = given.map((r) => ({ ...r, class: r.concentration, context: contextOf(r) }));
+  const heads = given.map((r) => ({ ...r, context: contextOf(r) }));
   if (!heads.length) return [];
   return [
     ...maps(heads, several),
