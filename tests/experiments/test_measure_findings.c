@@ -29,8 +29,7 @@ static void the_median_of_two_is_their_mean(void **state)
     (void)state;
     problem p = equal_and_single();
     es_answer *a = ask_of(&p, NULL, NULL);
-    expect_said(a, 0,
-                "In the median head a query uses 16.5 of 32 keys (ESS; 1 to 32 over heads).");
+    expect_said(a, 0, "In the median head a query uses 16.5 of 32 keys (ESS; 1 to 32 over heads).");
     es_answer_free(a);
     drop(&p);
 }

@@ -182,8 +182,8 @@ enum { LIST_SIZE = 1024, LISTED = 3 };
 /* With fewer blocks Holm's correction for many pairs decides little. */
 enum { FEW_BLOCKS = 8 };
 
-/* Writes which settings may be as good as the best, if there are errors to judge by; of few blocks
- * that none of many settings is told apart by, only this. */
+/* Writes which settings may be as good as the best, if there are errors to judge by. If few blocks
+ * distinguish none of many settings, writes only that. */
 static void say_rivals(const loss_state *s, const comparison *c, const stretch_row *rows,
                        char out[LIST_SIZE])
 {
