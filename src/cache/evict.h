@@ -141,8 +141,8 @@ typedef struct es_evict_prompt {
 es_status es_evict_score(const es_evict_spec *spec, const es_evict_prompt *p, double *score,
                          es_error *err);
 
-/*! es_evict_chooses() : do scores decide about any key? No: as many keys as are kept stay whatever
- *  they score. Policies without scores have nothing to decide, and count as yes. */
+/*! es_evict_chooses() : returns false if as many keys as are kept stay whatever they score, so that
+ *  scores decide nothing; true for policies without scores. */
 bool es_evict_chooses(const es_evict_spec *spec);
 
 /*! es_evict_keep() : kept (P) gets 1 for each key that stays: the first and last ones that always
