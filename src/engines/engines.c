@@ -108,9 +108,11 @@ static void write_bytes(const es_engine *engine, const es_plan *p, const account
 /* Writes what is known about the error. */
 static void write_risk(const account *a, FILE *out)
 {
-    if (a->unknown)
+    if (a->unknown) {
         fprintf(out, "# Predicted risk: unknown, the plan does not state all of it.\n");
-    else if (a->as_planned == a->units)
+        return;
+    }
+    if (a->as_planned == a->units)
         fprintf(out, "# Predicted risk, summed over key-value heads: %.4g, as in the plan.\n",
                 a->risk);
     else
@@ -118,6 +120,9 @@ static void write_risk(const account *a, FILE *out)
                 "# Predicted risk, summed over key-value heads: %.4g of heads that run as planned; "
                 "of the others\n# at most %.4g, if keys and bits that are kept do not hurt.\n",
                 a->risk, a->at_most);
+    fprintf(out, "# A risk is the mean square error of a key-value head's part of the attention "
+                 "output after Wo, in the\n# model's own units. It compares settings of one model "
+                 "and is no loss in nats: loss --plan measures that.\n");
 }
 
 /* Writes a name of a file on one line. */

@@ -54,6 +54,17 @@ static void expect(const es_plan *p, const char *engine, const char *says)
     es_plan_export_free(text);
 }
 
+/* The text for an engine does not hold `says`. */
+static void expect_not(const es_plan *p, const char *engine, const char *says)
+{
+    char *text;
+    size_t size;
+    assert_ok(es_plan_export(p, "p.json", engine, &text, &size, &err));
+    if (strstr(text, says))
+        fail_msg("%s: found: %s\n%s", engine, says, text);
+    es_plan_export_free(text);
+}
+
 /* ---- the registry ---- */
 
 static void every_engine_is_listed_once(void **state)
@@ -184,23 +195,14 @@ static void comments_say_what_is_lost(void **state)
     es_plan *p = same_units(ES_PLAN_PROMPT, "stream:sinks=4", 20, "f16");
     set_unit(p, 0, "full", 64, "f16", "f16");
     expect(p, "llama.cpp", "0.25 of heads that run as planned; of the others\n# at most 1.25,");
+    expect(p, "llama.cpp", "\n# A risk is the mean square error of a key-value head's part of ");
     p->unit[1].risk = (double)NAN;
     expect(p, "llama.cpp", "Predicted risk: unknown");
+    expect_not(p, "llama.cpp", "A risk is");
     assert_ok(es_plan_export(p, "a\nimport os", "kvpress", &text, &size, &err));
     assert_non_null(strstr(text, "# Plan a?import os for kvpress"));
     es_plan_export_free(text);
     es_plan_free(p);
-}
-
-/* The text for an engine does not hold `says`. */
-static void expect_not(const es_plan *p, const char *engine, const char *says)
-{
-    char *text;
-    size_t size;
-    assert_ok(es_plan_export(p, "p.json", engine, &text, &size, &err));
-    if (strstr(text, says))
-        fail_msg("%s: found: %s\n%s", engine, says, text);
-    es_plan_export_free(text);
 }
 
 /* A plan that an engine runs as it is has no note about what it cannot do. */

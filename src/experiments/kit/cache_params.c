@@ -83,12 +83,11 @@ es_status es_cache_params_check(const es_job *job, const es_cache_params *asked,
     if (asked->prompt.count > 1)
         return es_refuse(err, "cache.options", "one number, or several runs",
                          "--prompt has %lld numbers", (long long)asked->prompt.count);
-    if (es_params_given(job->given, "plan")) /* other options are checked beside the plan */
-        return evict
-                   ? es_refuse(err, "plan.options", "leave it out",
-                               "--plan says when keys are dropped, and --evict would say it again")
-                   : ES_OK;
-    if (!evict && asked->ratio.count)
+    const bool planned = es_params_given(job->given, "plan");
+    if (evict && planned)
+        return es_refuse(err, "plan.options", "leave it out",
+                         "--plan says when keys are dropped, and --evict would say it again");
+    if (!evict && asked->ratio.count && !planned)
         return es_refuse(err, "cache.options", "--evict prompt --ratio 0.25",
                          "--ratio needs --evict prompt or --evict decode");
     if (asked->evict == ES_CACHE_IDEAL && asked->kv_types.count)
