@@ -10,4 +10,10 @@ far --rope none,ntk:2,yarn:2 --score-scale none,logn --context 64,160 --threads 
 for key in stretch.5.nll stretch.5.cost_se; do
     [ "$(get_json answer $key)" = "$(get_json other $key)" ] && echo "same $key"
 done
+# what is 0 in every block is no effect and few blocks decide nothing between many settings
+say() { far "$@" | sed '/^$/,$d' | tr -d '\n' | tr -s ' '; echo; }
+say --rope none,ntk:2 --score-scale none,llama4 --context 64,160 --blocks 1 | grep -oE 'score scale llama4 has no effect beyond 64 tokens'
+say --rope none,ntk:2,ntk:4,linear:2,yarn:2 --score-scale none,llama4,logn --context 64,160 | grep -oE 'too few blocks to decide between 15 settings'
+say --rope none,ntk:2 --context 64,160 | grep -oE 'Settings that may be as good: [^.]*[.]'
+say --rope base:9500,base:10500 --context 64,160 | grep -oE 'Within 64 tokens.*, which may be chance' | grep -oE '^Within 64 tokens|which may be chance'
 far --rope ntk:2,linear:2 --block 160 | sed '/^$/,$d' | tr -d '\n' | tr -s ' ' | grep -o 'is best beyond 64 tokens\|than the model as it is\|Within 64 tokens'

@@ -179,7 +179,11 @@ static const char *say_setting(const loss_state *s, int64_t k)
 
 enum { LIST_SIZE = 1024, LISTED = 3 };
 
-/* Writes which settings may be as good as the best, if there are errors to judge by. */
+/* With fewer blocks Holm's correction for many pairs decides little. */
+enum { FEW_BLOCKS = 8 };
+
+/* Writes which settings may be as good as the best, if there are errors to judge by; where few
+ * blocks decide nothing between many settings, only this. */
 static void say_rivals(const loss_state *s, const comparison *c, const stretch_row *rows,
                        char out[LIST_SIZE])
 {
@@ -191,15 +195,17 @@ static void say_rivals(const loss_state *s, const comparison *c, const stretch_r
             continue;
         judged++;
         if (strcmp(rows[k].verdict, "worse") != 0 && ++rivals <= LISTED)
-            snprintf(out + used, LIST_SIZE - used, "%s%s", rivals > 1 ? ", " : " ",
-                     say_setting(s, k));
+            snprintf(out + used, LIST_SIZE - used, "%s%s",
+                     rivals > 1 ? "; " : " Settings that may be as good: ", say_setting(s, k));
     }
     const size_t used = strlen(out);
-    if (rivals > LISTED)
-        snprintf(out + used, LIST_SIZE - used, " and %lld more may be as good.",
-                 (long long)(rivals - LISTED));
+    if (rivals > LISTED && rivals == judged && s->text.count < FEW_BLOCKS)
+        snprintf(out, LIST_SIZE, " These are too few blocks to decide between %lld settings.",
+                 (long long)s->count);
+    else if (rivals > LISTED)
+        snprintf(out + used, LIST_SIZE - used, " and %lld more.", (long long)(rivals - LISTED));
     else if (rivals)
-        snprintf(out + used, LIST_SIZE - used, " may be as good.");
+        snprintf(out + used, LIST_SIZE - used, ".");
     else if (judged)
         snprintf(out, LIST_SIZE, " %s worse (95 %% confidence, Holm).",
                  judged == 1 ? "The other setting is" : "All other settings are");
@@ -227,6 +233,9 @@ static void report_best(const loss_state *s, const comparison *c, const stretch_
             places, loss, blocks, blocks == 1 ? "" : "s", rivals);
 }
 
+/* Returns whether a difference is 0 in every block. */
+static bool no_effect(const es_block_mean *m) { return m->value == 0.0 && !(m->se > 0.0); }
+
 /* Says what the best setting does within the trained context. A stretching that helps there, too,
  * shows that the model was trained on shorter texts than was stated. */
 static void report_within(const es_job *job, const comparison *c, const stretch_row *rows,
@@ -237,11 +246,17 @@ static void report_within(const es_job *job, const comparison *c, const stretch_
     if (!c->best || c->from < 2)
         return;
     const es_block_mean m = loss_cost(job, c->best, 1, c->from);
-    es_answer_add_finding(a, "Within %lld tokens %s %s the loss by %s nats per token%s.",
-                          (long long)c->from, best->setting, m.value < 0.0 ? "lowers" : "raises",
-                          es_say_number(fabs(m.value), m.se, cost),
-                          m.high < 0.0 ? ": the model was trained on less than that (--reference)"
-                                       : "");
+    const char *more = m.high < 0.0 ? ": the model was trained on less than that (--reference)"
+                       : m.low <= 0.0 && m.high >= 0.0 ? ", which may be chance"
+                                                       : "";
+    if (no_effect(&m))
+        es_answer_add_finding(a, "Within %lld tokens %s has no effect.", (long long)c->from,
+                              best->setting);
+    else
+        es_answer_add_finding(a, "Within %lld tokens %s %s the loss by %s nats per token%s.",
+                              (long long)c->from, best->setting,
+                              m.value < 0.0 ? "lowers" : "raises",
+                              es_say_number(fabs(m.value), m.se, cost), more);
 }
 
 /* Returns the setting with the keys and stretching of `like`: the one of lowest loss among those
@@ -272,11 +287,16 @@ static void report_scale(const es_job *job, const comparison *c, const stretch_r
         return;
     const es_block_mean m = loss_without(job, -1, with, without, c->from, c->to);
     const double p = c->p[pair_of(with, without)];
-    es_answer_add_finding(a, "With %s, score scale %s %s the loss %s by %s nats per token%s.",
-                          s->settings[with].rope ? s->settings[with].rope : "no stretching",
-                          s->settings[with].scale, m.value > 0.0 ? "raises" : "lowers",
-                          say_places(c, places), es_say_number(fabs(m.value), m.se, change),
-                          p > 0.05 ? ", which may be chance" : "");
+    const char *rope = s->settings[with].rope ? s->settings[with].rope : "no stretching";
+    say_places(c, places);
+    if (no_effect(&m))
+        es_answer_add_finding(a, "With %s, score scale %s has no effect %s.", rope,
+                              s->settings[with].scale, places);
+    else
+        es_answer_add_finding(a, "With %s, score scale %s %s the loss %s by %s nats per token%s.",
+                              rope, s->settings[with].scale, m.value > 0.0 ? "raises" : "lowers",
+                              places, es_say_number(fabs(m.value), m.se, change),
+                              p > 0.05 ? ", which may be chance" : "");
 }
 
 /* ---- all together ---- */
