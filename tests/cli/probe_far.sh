@@ -63,6 +63,10 @@ grep -cE '"(exchangeability|forecast|drift)' limit.json
 for key in relative_error_exact ratio_se rate_map_exact_se effective_context; do
     [ "$(get_json a.json far_heads.4.$key)" = "$(get_json limit.json far_heads.4.$key)" ] || echo "$key differs"
 done
+# what it costs: three times positions at this length; keys of a stratum were counted six times too dear, which made it nine times
+for look in positions limit; do
+    esscher probe --look $look --model "$root/models/pebble" --text alice --block 1024 --dry-run | awk '/operations  / { print $2 }'
+done | awk 'NR == 1 { positions = $1 } END { ratio = $1 / positions; print (ratio > 1 && ratio < 4 ? "cheap" : ratio) }'
 # any threads, a run that goes on, shards put together: the same numbers
 table() { esscher export "$1" --table far_rows --csv; }
 head -14 text >few
