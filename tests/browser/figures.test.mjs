@@ -234,6 +234,27 @@ test("decoders: a map of all heads, and every figure of the head that an address
   await close();
 });
 
+// Dots of three shares of each n, crosses of two lines between them where forecasts were run, and bars of both.
+test("forecasts: where the weight of a head is, beside far keys and beside positions", async () => {
+  for (const name of ["far", "forecast"]) {
+    const { page, trouble, close } = await open(name, "#L2H4");
+    const tables = await tablesOf(page, "probe");
+    await unfold(page);
+    const own = ({ columns }, keep = () => true) =>
+      columns.layer.filter((layer, i) => layer === 2 && columns.head[i] === 4 && keep(columns.n[i])).length;
+    const rows = name === "far" ? own(tables.far_rows) : own(tables.positions, (n) => n >= 136);
+    const later = own(tables.forecast);
+    assert.ok(rows && later);
+    const figure = page.locator("figure.figure", { hasText: "Where the weight of layer 2, head 4 is" }).first();
+    await figure.locator("svg.marks").waitFor();
+    assert.equal(await marksOf(figure), 3 * (rows + later) + (name === "far" ? 2 * later : 0));
+    assert.equal(Number(await figure.getAttribute("data-bars")), 2 * later);
+    assert.equal((await figure.textContent()).includes("Crosses: measured"), name === "far");
+    assert.deepEqual(trouble, []);
+    await close();
+  }
+});
+
 test("a picture's slider goes through its sizes, by keys too, and every point is drawn", async () => {
   const { page, trouble, close } = await open("all");
   const { points, rows } = await tablesOf(page, "picture");

@@ -48,6 +48,10 @@ awk 'BEGIN { for (i = 0; i < 20; i++) { for (w = 0; w < 4 + i % 7; w++) printf "
 "$esscher" downstream --model model --tasks tasks.tsv --policy random,top,window --keep 0.25,0.5 --strata --text-strata --ablate --quiet --out downstream.run >/dev/null
 "$esscher" probe --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --block 256 \
     --pool 1024 --quiet --out decoder.run >/dev/null
+"$esscher" probe --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --look far --block 256 \
+    --pool 2048 --forecast 512 --verify --quiet --out far.run >/dev/null
+"$esscher" probe --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --block 256 \
+    --pool 1024 --forecast 512,1024 --quiet --out forecast.run >/dev/null
 "$esscher" budget --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --context 64 --blocks 2 \
     --query-count 2 --evict ideal --ratio 0.25 --no-query-scores --frontier 0.125,0.5 --verify "$here/../../models/pebble/alice.txt" \
     --verify-blocks 2 --verify-frontier --rivals --quiet --out budget.run >/dev/null
@@ -67,6 +71,8 @@ page cache cache.run
 page downstream downstream.run
 page loss loss.run
 page decoder decoder.run
+page far far.run
+page forecast forecast.run
 page measure measure.run
 page regimes regimes.run
 page twice probe.run probe.run

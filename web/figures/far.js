@@ -111,7 +111,10 @@ const shares = [
 const below = (r, i) => shares.slice(0, i).reduce((sum, s) => sum + r[s.key], 0);
 const floorOf = (r, i) => Math.min(1, below(r, i));
 
-function shareFigure(name, rows, forecast) {
+// Errors of the lines between shares: that below the last keys is of the first ones, that above them of the far ones.
+const lines = ["sink_mass", "far_mass"];
+
+function shareFigure(name, rows, forecast, table) {
   const top = (r, i) => ({
     series: shares[i].name,
     x: r.n,
@@ -121,12 +124,19 @@ function shareFigure(name, rows, forecast) {
       [shares[i].name, show(r[shares[i].key], r[`${shares[i].key}_se`])],
     ],
   });
+  const bar = (r, i) => ({
+    series: shares[i].name,
+    x: r.n,
+    lo: Math.max(0, floorOf(r, i + 1) - Z * r[`${lines[i]}_se`]),
+    hi: Math.min(1, floorOf(r, i + 1) + Z * r[`${lines[i]}_se`]),
+  });
+  const found = forecast.filter((r) => isNumber(r.far_mass_measured)).map(asMeasured);
   const band = (r, i) => ({ series: shares[i].name, x: r.n, lo: floorOf(r, i), hi: floorOf(r, i + 1) });
   const later = forecast.length ? [rows[rows.length - 1], ...forecast] : [];
   return {
     title: `Where the weight of ${name} is`,
-    caption: "Shares of the weight, one on top of the other, as contexts grow; dashed: forecast.",
-    table: "far_rows",
+    caption: `Shares of the weight, one on top of the other, as contexts grow; dashed: forecast, with two standard errors.${found.length ? " Crosses: measured." : ""}`,
+    table,
     x: { title: "n, keys that a query sees", log: true },
     y: { title: "share of the weight", share: true },
     series: shares.map((s, colour) => ({ name: s.name, colour })),
@@ -134,27 +144,57 @@ function shareFigure(name, rows, forecast) {
       ...shares.map((s, i) => ({ kind: "band", name: s.name, aside: true, rows: rows.map((r) => band(r, i)) })),
       ...shares.map((s, i) => ({ kind: "points", name: s.name, rows: [...rows, ...forecast].map((r) => top(r, i)) })),
       ...shares.map((s, i) => ({ kind: "line", aside: true, dash: [4, 3], rows: later.map((r) => top(r, i)) })),
+      ...lines.map((key, i) => ({
+        kind: "bars",
+        name: "two standard errors",
+        rows: forecast.filter((r) => isNumber(r[`${key}_se`])).map((r) => bar(r, i)),
+      })),
+      ...(found.length
+        ? lines.map((_, i) => ({ kind: "points", name: "measured", shape: "cross", rows: found.map((r) => top(r, i)) }))
+        : []),
     ],
   };
 }
 
-function shareFigures(rows, forecast, several) {
+// What was found where a forecast was run, as a row of its own.
+const asMeasured = (r) => ({
+  n: r.n,
+  ...Object.fromEntries(
+    shares.flatMap(({ key }) => [
+      [key, r[`${key}_measured`]],
+      [`${key}_se`, r[`${key}_measured_se`]],
+    ]),
+  ),
+});
+
+// Rows of --look positions as those of far_rows. Keys that are neither first nor last are far; there are such where n is
+// twice as many as the others or more. None if forecasts count other last keys, or a learned sink has a part of the weight.
+const FIRST = 4;
+const LAST = 64;
+function positionRows(positions, forecast, near) {
+  const whole = forecast.every((r) => Math.abs(below(r, shares.length) - 1) < 1e-6);
+  if (!whole || Number(near ?? LAST) !== LAST) return [];
+  return positions
+    .filter((r) => r.n >= 2 * (FIRST + LAST))
+    .map((r) => ({ ...r, far_mass: Math.max(0, 1 - r.sink_mass - r.local_mass) }));
+}
+
+function shareFigures(rows, forecast, several, table) {
   const named = (all) => all.map((r) => ({ ...r, name: headName(r, several) }));
   const later = new Map(groupBy(named(forecast), "name"));
   const options = groupBy(named(rows), "name").map(([name, of]) => ({
     name,
     group: `${several ? `${of[0].domain}, ` : ""}layer ${of[0].layer}`,
     pick: pickOf(of[0], several),
-    figure: () => shareFigure(name, of, later.get(name) ?? []),
+    figure: () => shareFigure(name, of, later.get(name) ?? [], table),
   }));
   return options.length ? [{ open: true, picks: true, label: "Where its weight is, with the forecast, head:", options }] : [];
 }
 
-export function farFigures(tables, several) {
-  const heads = tables.far_heads ?? [];
-  const { exchangeability = [], far_rows: rows = [], forecast = [] } = tables;
+// Without far_rows forecasts stand beside positions.
+export function farFigures(tables, several, near) {
+  const { far_heads: heads = [], exchangeability = [], far_rows: rows = [], forecast = [], positions = [] } = tables;
   const changed = exchangeability.length ? changes.map((c) => changeFigure(c, exchangeability, several)) : [];
-  return rows.length
-    ? [...farMaps(heads, several), ...shareFigures(rows, forecast, several), ...changed]
-    : [];
+  if (rows.length) return [...farMaps(heads, several), ...shareFigures(rows, forecast, several, "far_rows"), ...changed];
+  return forecast.length ? shareFigures(positionRows(positions, forecast, near), forecast, several, "positions") : [];
 }

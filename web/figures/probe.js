@@ -275,7 +275,7 @@ function paperFigure(rates = []) {
   ];
 }
 
-export function probe({ tables }) {
+export function probe({ tables, params = {} }) {
   const { heads: given = [], rows = [], windows = [], differences = [] } = tables;
   const heads = given.map((r) => ({ ...r, sink: sinkMass(r) }));
   const all = [...heads, ...(tables.position_heads ?? []), ...(tables.far_heads ?? [])];
@@ -283,7 +283,7 @@ export function probe({ tables }) {
   const curves = headCurves(heads, rows, windows, several);
   return [
     ...positionFigures(tables, several),
-    ...farFigures(tables, several),
+    ...farFigures(tables, several, params.near),
     ...headMaps(heads, several, curves.length > 0),
     ...curves,
     ...contextFigures(tables, several),
