@@ -45,7 +45,8 @@ which there are two null comparisons (docs/MODELS.md: 0 of 72 heads each); predi
 docs/CACHE-RESULTS.md counts 160 plans of prompt mode, 160 of ideal mode, 40 of decode mode and 9 without eviction; intervals of
 design effects and effective tokens (\`tests/stats/test_moments.c\` counts those of ratios), of rates of windows, of ratios between
 domains, of tail indices; the errors of exact curves from queries and halves of a pool, which are too small for other text
-(docs/TRUST.md).
+(docs/TRUST.md); forecasts of probe, which \`selfcheck --only forecast --model MODEL --text TEXT\` counts: docs/CONTEXT.md has the coverage
+of two models.
 
 END
     build/release/esscher selfcheck --effort full --out $run --resume --quiet --markdown "$@" || [ $? -eq 1 ]

@@ -189,10 +189,22 @@ static void settings_name_what_there_is(void **state)
     }
 }
 
+/* Forecasts of every statistic that positions have are counted. */
+static void forecasts_of_all_statistics_are_counted(void **state)
+{
+    static const char *const keys[] = {"entropy",    "ess",        "far_mass", "sink_mass",
+                                       "local_mass", "top_weight", "context"};
+    (void)state;
+    for (int64_t i = 0; i < es_settings_count; i++)
+        for (int f = 0; strncmp(es_settings[i].name, "forecast.", 9) == 0 && f < ES_FIGURES; f++)
+            assert_string_equal(es_settings[i].figures[f].key, keys[f]);
+}
+
 TEST_FILE(selfcheck)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_counts_as_right),
+        cmocka_unit_test(forecasts_of_all_statistics_are_counted),
         cmocka_unit_test(what_counts_as_within),
         cmocka_unit_test(what_counts_as_off),
         cmocka_unit_test(a_run_is_the_same_for_any_number_of_threads),

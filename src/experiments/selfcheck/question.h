@@ -64,7 +64,7 @@ typedef enum es_figure_kind {
     ES_FIGURE_VERDICT   /* text `wrong` anywhere in the column: at most 5 times of 100 */
 } es_figure_kind;
 
-enum { ES_FIGURES = 6, ES_FIGURE_ROWS = 16 }; /* of a setting, of a figure, at most */
+enum { ES_FIGURES = 7, ES_FIGURE_ROWS = 16 }; /* of a setting, of a figure, at most */
 
 typedef struct es_figure {
     es_figure_kind kind;

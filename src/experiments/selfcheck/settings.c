@@ -200,7 +200,8 @@ static es_status pieces_of_text(const void *job, const char *folder, uint64_t se
 #define FORECAST "model=% text=@/b.txt block=128 near=16 pool=2048 verify forecast="
 #define FORECASTS                                                                                  \
     {                                                                                              \
-        FORECAST_OF("entropy"), FORECAST_OF("far_mass"), FORECAST_OF("top_weight"),                \
+        FORECAST_OF("entropy"), FORECAST_OF("ess"), FORECAST_OF("far_mass"),                       \
+            FORECAST_OF("sink_mass"), FORECAST_OF("local_mass"), FORECAST_OF("top_weight"),        \
             FORECAST_OF("context")                                                                 \
     }
 #define FORECAST_OF(key)                                                                           \
