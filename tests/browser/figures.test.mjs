@@ -111,6 +111,10 @@ test("no figure drops rows: marks are as many as the table's rows", async () => 
 
   const converge = (await tablesOf(page, "converge")).rows;
   assert.equal(await marksOf(figure("Mean error against the number")), finite(converge.columns.mean_error));
+  const fits = (await tablesOf(page, "converge")).fits;
+  const asPublished = figure("as in the paper"); // mean and covariance, each with its standard error
+  assert.equal(await marksOf(asPublished), 2 * fits.rows);
+  assert.equal(Number(await asPublished.getAttribute("data-bars")), 2 * fits.rows);
   const evidence = (await tablesOf(page, "claims")).evidence;
   assert.equal(await marksOf(figure("Distance of each measurement")), finite(evidence.columns.measured));
   const tails = (await tablesOf(page, "tails")).rows;

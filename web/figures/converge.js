@@ -177,6 +177,16 @@ function paperFigure(run) {
   const range = extent(fits.map((f) => f.horizon_unscaled));
   if (!range || range[0] === range[1]) return [];
   const bound = "1/(2(1 + H²))";
+  const bars = measures.slice(0, 2).flatMap(({ rate, name }) =>
+    fits
+      .filter((f) => f[rate] > 0 && isNumber(f[`${rate}_se`]))
+      .map((f) => ({
+        series: name,
+        x: f.horizon_unscaled,
+        lo: f[rate] - f[`${rate}_se`],
+        hi: f[rate] + f[`${rate}_se`],
+      })),
+  );
   const points = measures.slice(0, 2).flatMap(({ rate, name }) =>
     fits
       .filter((f) => f[rate] > 0)
@@ -196,7 +206,7 @@ function paperFigure(run) {
       title: "Rates against the horizon, as in the paper",
       caption:
         "Error ∼ n^−rate, both axes logarithmic, against H without the 1/√k of the softmax, as the paper's code reports it. " +
-        "Grey: the paper's exponent at that H. Rates that are not positive are left out.",
+        "Bars: one standard error. Grey: the paper's exponent at that H; dashed: 1/2. Rates that are not positive are left out.",
       table: "fits",
       x: { title: "H without 1/√k", column: "horizon_unscaled", log: true },
       y: { title: "rate", log: true },
@@ -209,6 +219,15 @@ function paperFigure(run) {
           opacity: 0.8,
           rows: grid(range[0], range[1], 80, true).map((x) => ({ series: bound, x, y: exponents.bound(x) })),
         },
+        {
+          kind: "line",
+          name: "1/2",
+          plain: true,
+          dash: [4, 4],
+          width: 1.1,
+          rows: range.map((x) => ({ series: bound, x, y: 0.5 })),
+        },
+        { kind: "bars", name: "one standard error", rows: bars },
         { kind: "points", name: "measured", rows: points },
       ],
     },
