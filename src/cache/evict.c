@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/error.h"
 #include "cache/evict_row.h"
 
@@ -94,14 +94,12 @@ static const char *list_names(const es_eviction *policy, char *out, size_t size)
 /* Reads a value: a word, or a number in the option's range. */
 static bool read_value(const option *o, const char *text, double *value)
 {
-    char *end;
     for (int i = 0; i < 2; i++)
         if (o->word[i] && strcmp(text, o->word[i]) == 0) {
             *value = i;
             return true;
         }
-    *value = strtod(text, &end);
-    return !o->word[0] && end != text && !*end && *value >= o->min && *value <= o->max &&
+    return !o->word[0] && es_decimal_read(text, value) && *value >= o->min && *value <= o->max &&
            (o->real || *value == floor(*value));
 }
 
@@ -159,14 +157,6 @@ es_status es_evict_parse(const char *text, es_evict_spec *out, es_error *err)
     return ES_OK;
 }
 
-/* Writes a number in 15 digits, or in 17 where 15 give another one. */
-static void write_number(double value, char out[32])
-{
-    snprintf(out, 32, "%.15g", value);
-    if (strtod(out, NULL) != value)
-        snprintf(out, 32, "%.17g", value);
-}
-
 void es_evict_write(const es_evict_spec *spec, char *out, size_t size)
 {
     size_t used = (size_t)snprintf(out, size, "%s", es_eviction_name(spec->policy));
@@ -175,10 +165,10 @@ void es_evict_write(const es_evict_spec *spec, char *out, size_t size)
         const double value = value_of(spec, o);
         if (!takes(spec->policy, o) || value == ES_EVICT_UNSET)
             continue;
-        char number[32];
-        write_number(value, number);
-        const int more = snprintf(out + used, size - used, ":%s=%s", o->name,
-                                  o->word[0] ? o->word[value > 0.0] : number);
+        char number[ES_DECIMAL_SIZE];
+        const int more =
+            snprintf(out + used, size - used, ":%s=%s", o->name,
+                     o->word[0] ? o->word[value > 0.0] : es_decimal_write(value, number));
         used += (size_t)more;
     }
 }

@@ -3,11 +3,10 @@
 #include "cache/kv_type.h"
 
 #include <float.h>
-#include <locale.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/error.h"
 #include "base/limits.h"
 
@@ -47,26 +46,11 @@ static const char *types_hint(char hint[HINT])
 
 enum { GROUP = 32, RESIDUAL = 128 }; /* default values of types with round_keys */
 
-/* Reads a number; false if there is anything else. strtod() expects the decimal mark of the host
- * program's locale. */
-static bool read_number(const char *text, double *out)
-{
-    char copy[ES_KV_NAME], *end;
-    if (!*text || strlen(text) >= sizeof copy || strspn(text, "0123456789.eE+-") != strlen(text))
-        return false;
-    snprintf(copy, sizeof copy, "%s", text);
-    char *point = strchr(copy, '.');
-    if (point)
-        *point = *localeconv()->decimal_point;
-    *out = strtod(copy, &end);
-    return *end == '\0';
-}
-
 /* Reads a whole number from 1 on, for group and residual. */
 static bool read_count(const char *text, int64_t *out)
 {
     double number;
-    if (strspn(text, "0123456789") != strlen(text) || !read_number(text, &number) ||
+    if (strspn(text, "0123456789") != strlen(text) || !es_decimal_read(text, &number) ||
         !(number >= 1.0 && number <= (double)ES_MAX_ROWS))
         return false;
     *out = (int64_t)number;
@@ -81,7 +65,7 @@ static es_status read_scale(const char *word, es_kv_format *out, es_error *err)
     out->scale = 1.0;
     if (out->scale_of_tensor)
         return ES_OK;
-    if (!read_number(word, &out->scale))
+    if (!es_decimal_read(word, &out->scale))
         return es_fail(err, ES_E_ARGUMENT, "kv_type.option", hint, "%s: unknown option \"%s\"",
                        out->type->name, word);
     if (!(out->scale >= (double)FLT_MIN && out->scale <= (double)FLT_MAX))
@@ -182,28 +166,14 @@ es_status es_kv_format_parse(const char *text, es_kv_format *out, es_error *err)
 
 /* ---- formats to text ---- */
 
-/* Writes a scale with 15 digits, or 17 where these do not give the same number, and a decimal
- * point in every locale. */
-static void write_scale(double scale, char *out, size_t size)
-{
-    double again = 0.0;
-    for (int digits = 15; digits <= 17 && again != scale; digits += 2) {
-        snprintf(out, size, ":%.*g", digits, scale);
-        char *mark = strchr(out, *localeconv()->decimal_point);
-        if (mark)
-            *mark = '.';
-        read_number(out + 1, &again);
-    }
-}
-
 char *es_kv_format_name(const es_kv_format *format, char *out, size_t size)
 {
     const es_kv_type *type = format->type;
-    char scale[40] = "", group[40] = "", residual[40] = "";
+    char number[ES_DECIMAL_SIZE], scale[40] = "", group[40] = "", residual[40] = "";
     if (type && type->largest > 0.0f && format->scale_of_tensor)
         snprintf(scale, sizeof scale, ":tensor");
     else if (type && type->largest > 0.0f && format->scale != 1.0)
-        write_scale(format->scale, scale, sizeof scale);
+        snprintf(scale, sizeof scale, ":%s", es_decimal_write(format->scale, number));
     if (es_kv_format_by_query(format) && format->group != GROUP)
         snprintf(group, sizeof group, ":group=%lld", (long long)format->group);
     if (es_kv_format_by_query(format) && format->residual != RESIDUAL)

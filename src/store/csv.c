@@ -3,12 +3,11 @@
  */
 #include "store/csv_text.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "store/file.h"
@@ -113,48 +112,6 @@ static es_status read_field(reader *r, char out[LONGEST + 1], es_error *err)
     return ES_OK;
 }
 
-/* ---- numbers ---- */
-
-/* Returns the first character that is not a decimal digit. */
-static const char *digits(const char *p)
-{
-    while (*p >= '0' && *p <= '9')
-        p++;
-    return p;
-}
-
-/* [+-]digits[.digits][e[+-]digits], at least one digit before the exponent. */
-static bool is_decimal(const char *text)
-{
-    const char *p = text + (*text == '+' || *text == '-');
-    const char *whole = p;
-    p = digits(p);
-    bool some = p > whole;
-    if (*p == '.') {
-        const char *fraction = p + 1;
-        p = digits(fraction);
-        some = some || p > fraction;
-    }
-    if (some && (*p == 'e' || *p == 'E')) {
-        const char *power = p + 1 + (p[1] == '+' || p[1] == '-');
-        p = digits(power);
-        some = p > power;
-    }
-    return some && *p == '\0';
-}
-
-/* strtod() expects the decimal mark of the host program's locale. */
-static bool to_number(char *text, double *out)
-{
-    if (!is_decimal(text))
-        return false;
-    char *point = strchr(text, '.');
-    if (point)
-        *point = *localeconv()->decimal_point;
-    *out = strtod(text, NULL);
-    return isfinite(*out) != 0;
-}
-
 /* ---- the table ---- */
 
 /* Reads the names of the columns. A number among them means that the header is missing. */
@@ -164,13 +121,12 @@ static es_status read_header(reader *r, es_csv *out, es_error *err)
         double number;
         if (out->cols == ES_CSV_COLUMNS)
             return refuse(r, ES_E_FORMAT, "csv.columns", "", "there are more than 64 columns", err);
-        char *name = out->names[out->cols], copy[LONGEST + 1];
+        char *name = out->names[out->cols];
         ES_TRY(read_field(r, name, err));
-        memcpy(copy, name, sizeof copy);
         if (!*name)
             return refuse(r, ES_E_FORMAT, "csv.header", "the first line names the columns",
                           "a column has no name", err);
-        if (to_number(copy, &number))
+        if (es_decimal_read(name, &number))
             return refuse(r, ES_E_FORMAT, "csv.header",
                           "the first line names the columns, e.g. context,loss",
                           "a number where a name should be", err);
@@ -189,7 +145,7 @@ static es_status read_row(reader *r, const es_csv *out, double *row, es_error *e
     for (int64_t c = 0; c < out->cols; c++, r->field++) {
         char field[LONGEST + 1];
         ES_TRY(read_field(r, field, err));
-        if (!to_number(field, &row[c]))
+        if (!es_decimal_read(field, &row[c]) || !isfinite(row[c]))
             return refuse(r, ES_E_FORMAT, "csv.number", "a decimal number such as 4096 or 2.31e-1",
                           *field ? "this is not a finite decimal number" : "the field is empty",
                           err);

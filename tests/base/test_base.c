@@ -3,6 +3,7 @@
 #include "testing.h"
 
 #include "base/checked.h"
+#include "base/decimal.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/system.h"
@@ -272,6 +273,41 @@ static void keep_last(void *user, es_log_level level, const char *message)
     snprintf(user, 64, "%d:%s", (int)level, message);
 }
 
+static void decimal_numbers_are_read_strictly_and_written_shortly(void **state)
+{
+    static const struct {
+        const char *text;
+        double value;
+    } right[] = {{"0", 0.0},      {"-1.5", -1.5},  {"+.5", 0.5}, {"2.", 2.0},
+                 {"1e3", 1000.0}, {"2E-3", 0.002}, {"0.2", 0.2}, {"1e-320", 1e-320}};
+    static const char *const wrong[] = {"",    ".",   "-",   "e3", "1e", "1e+", "0x10",
+                                        "nan", "inf", "1,5", " 1", "1 ", "1_0", "--1"};
+    (void)state;
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        double value = NAN, again = NAN;
+        char text[ES_DECIMAL_SIZE];
+        assert_true(es_decimal_read(right[i].text, &value));
+        assert_equals(value, right[i].value);
+        if (isfinite(value)) {
+            assert_true(es_decimal_read(es_decimal_write(value, text), &again));
+            assert_equals(again, value);
+        }
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        double value = 7.0;
+        if (es_decimal_read(wrong[i], &value) || value != 7.0)
+            fail_msg("\"%s\" was read as %g", wrong[i], value);
+    }
+    char text[ES_DECIMAL_SIZE], digits[98];
+    assert_string_equal(es_decimal_write(0.2, text), "0.2");
+    assert_string_equal(es_decimal_write(0.1 + 0.2, text), "0.30000000000000004");
+    memset(digits, '1', sizeof digits);
+    digits[96] = '\0';
+    assert_false(es_decimal_read(digits, &(double){0.0}));
+    digits[95] = '\0';
+    assert_true(es_decimal_read(digits, &(double){0.0}));
+}
+
 static void log_respects_its_level(void **state)
 {
     (void)state;
@@ -332,6 +368,7 @@ TEST_FILE(base)
         cmocka_unit_test(odd_thread_settings_are_ignored),
         cmocka_unit_test(isa_override_is_honoured_or_refused),
         cmocka_unit_test(a_cpu_is_known_by_its_name_or_by_its_numbers),
+        cmocka_unit_test(decimal_numbers_are_read_strictly_and_written_shortly),
         cmocka_unit_test(log_respects_its_level),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include <locale.h>
 
+#include "base/decimal.h"
 #include "store/csv.h"
 #include "store/csv_text.h"
 
@@ -79,7 +80,7 @@ static void everything_else_is_refused_with_its_place(void **state)
     assert_int_equal(little.used, 0);
 }
 
-static void CL01_a_comma_locale_reads_points(void **state)
+static void CL01_a_comma_locale_reads_and_writes_points(void **state)
 {
     (void)state;
     static const char *const commas[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "pl_PL.UTF-8"};
@@ -98,10 +99,13 @@ static void CL01_a_comma_locale_reads_points(void **state)
                   "locales)");
     assert_string_equal(localeconv()->decimal_point, ",");
     assert_ok(parse("a\n1.5\n"));
+    char number[ES_DECIMAL_SIZE];
+    es_decimal_write(0.2, number);
     setlocale(LC_NUMERIC, "C");
     snprintf(path_of_file, sizeof path_of_file, "rm -rf '%s/de_DE.UTF-8'", folder);
     assert_int_equal(system(path_of_file), 0);
     assert_equals(table.data[0], 1.5);
+    assert_string_equal(number, "0.2");
     es_csv_free(&table);
 }
 
@@ -119,7 +123,7 @@ TEST_FILE(csv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_tables_are_read),
         cmocka_unit_test(everything_else_is_refused_with_its_place),
-        optional_test(CL01_a_comma_locale_reads_points),
+        optional_test(CL01_a_comma_locale_reads_and_writes_points),
         cmocka_unit_test(files_that_are_none),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
