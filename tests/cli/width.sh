@@ -22,7 +22,7 @@ check ball 'The error of ' ball --dim 2 --n 100,200,400 --radii 0.5,1 --replicat
 check hardmax 'At n = ' hardmax --n 10..1e4*4 --replicates 100
 check regimes '100 keys in ' regimes --dim 3 --n 100 --replicates 20
 check heat 'With 1000 keys ' heat --beta 10,20 --n 1000 --query-count 20
-check collapse 'n = 100 ' collapse --n 100 --rho 0.3 --replicates 4
+check collapse 'At n = 100 ' collapse --n 100 --rho 0.3 --replicates 4
 check sink 'A sink with ' sink --n 100 --spread 2 --offset 0 --replicates 20
 check exponent 'The local ' exponent --keys K.npy --query q.npy --beta 50
 check context 'Doubling ' context-fit l.csv --at 65536
