@@ -188,9 +188,14 @@ static void report_types(const es_job *job, es_answer *a)
     }
     if (best < 0)
         return;
-    char change[LOSS_SIZE];
+    char change[LOSS_SIZE], types[ES_CACHE_SIZE];
     say_change(job, best, change);
-    es_answer_add_finding(a, "A cache in %s costs %s.", s->settings[best].name, change);
+    es_cache_types(s->settings[best].lab.cache, types);
+    char *values = strchr(types, ',');
+    if (values)
+        *values++ = '\0';
+    es_answer_add_finding(a, "A cache with keys%s in %s%s%s costs %s.", values ? "" : " and values",
+                          types, values ? " and values in " : "", values ? values : "", change);
     if (strchr(list, ','))
         es_answer_add_finding(a, "KL of the next token in nats, by number type: %s.", list);
 }
