@@ -15,7 +15,7 @@ for name in roberta xlm-roberta modernbert big_bird nomic_bert; do
     probe >one && wc -l <one
 done
 name=modernbert && probe >one && probe --stream >two && cmp one two && echo same
-esscher probe --model nomic_bert --text long --n 10,40 --replicates 2 --query-count 8 --quiet >out && head -n 1 out | cut -c 1-33
+esscher probe --model nomic_bert --text long --n 10,40 --replicates 2 --query-count 8 --quiet >out && head -n 1 out | cut -c 1-59
 for i in 1 2 3 4 5 6 7 8 9; do printf 'the cat sat on word%s\t%s\n' $i $((i % 3)); done >tasks
 for name in modernbert-classes big_bird-classes; do
     mkdir $name && cp "$golden/$name/config.json" "$golden/$name/model.safetensors" $name && vocabulary >$name/vocab.txt

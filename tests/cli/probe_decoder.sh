@@ -31,7 +31,7 @@ for i in 0 1 2 3; do echo "$(get_json l.json position_classes.$i.heads) $(get_js
 get_json l.json position_heads.0.concentration | grep -cE 'averaging|selective|single-key|undecided'
 grep -cE '"(class|sure|frozen)"' l.json
 # the content of a decoder: every sentence says what was removed, and there is no advice; the first 4 tokens of a block are no rows
-probe --model mistral-window | grep -E '^[A-Z]' | cut -c 1-60
+probe --model mistral-window | grep -E '^[A-Z]' | cut -c 1-86
 probe --model mistral-window --json >b.json || exit 1
 for key in layers.2.heads.2.horizon layers.2.heads.2.rate_mean layers.2.heads.2.entropy layers.2.heads.2.top_mass layers.2.heads.2.ess; do
     get_json b.json $key | grep -q '^-*[0-9]' || echo "$key: $(get_json b.json $key)"

@@ -421,7 +421,7 @@ static es_answer *ask_small(const char *option, const char *value, const char *v
 static void findings_predict_as_the_table_does(void **state)
 {
     (void)state;
-    static const char *const said[] = {"(without the rehearsal), ", "should cost "};
+    static const char *const said[] = {"; the plan ", "should cost "};
     es_answer *a = ask_small(NULL, NULL, NULL);
     const es_table *ways = es_answer_find(a, "allocations");
     assert_string_equal(es_table_get_text(ways, 1, "allocation"), "uniform");

@@ -323,8 +323,8 @@ static es_status add_single_cost(es_job *job, const budget_context *k, const cha
         ours.asked = true;
         ES_TRY(budget_forecast_strategy(job, k, &ours, &choices, &f, err));
         es_answer_add_finding(a,
-                              "%s should cost %s nats per token; the plan, predicted in the same "
-                              "way (without the rehearsal), %s.",
+                              "%s should cost %s nats per token; the plan %s (both before the "
+                              "correction by trial runs).",
                               name, es_say_number(predicted, (double)NAN, number),
                               es_say_number(f.loss, (double)NAN, other));
         return ES_OK;

@@ -477,8 +477,8 @@ void budget_set_accuracy(const es_job *job, int64_t setting, budget_model_kind w
 /* ---- tables ---- */
 
 /*! budget_put_...() : add tables to the answer, each in the file of its name; rehearsal, verified
- *  and positions in verified.c, which also adds the verdict on --error and --loss, domains in
- *  calibration.c. */
+ *  and positions in verified.c, domains in calibration.c. budget_add_verdict() : whether the plan
+ *  meets --error or --loss on held-out text, if given. */
 es_status budget_put_heads(const es_job *job, const budget_context *k, es_answer *a, es_error *err);
 es_status budget_put_units(const es_job *job, const budget_context *k, es_answer *a, es_error *err);
 es_status budget_put_granularity(es_job *job, const budget_context *k, es_answer *a, es_error *err);
@@ -488,6 +488,7 @@ es_status budget_put_frontier(es_job *job, const budget_context *k, es_answer *a
 es_status budget_put_calibration(es_job *job, const budget_context *k, es_answer *a, es_error *err);
 es_status budget_put_domains(es_job *job, const budget_context *k, es_answer *a, es_error *err);
 es_status budget_put_verified(es_job *job, es_answer *answer, es_error *err);
+es_status budget_add_verdict(es_job *job, es_answer *a, es_error *err);
 es_status budget_summarise(es_job *job, es_answer *answer, es_error *err);
 
 /*! budget_setting_of() : number of the setting with that allocation and ratio; -1: none.

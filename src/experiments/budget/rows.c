@@ -290,6 +290,8 @@ static es_status put_all(es_job *job, budget_context *k, es_answer *a, es_error 
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     ES_TRY(budget_fill_context(job, k, err));
+    if (s->n_settings)
+        ES_TRY(budget_add_verdict(job, a, err));
     ES_TRY(budget_add_findings(job, k, a, err));
     ES_TRY(put_plan(job, k, a, err));
     ES_TRY(put_predicted(job, k, a, err));

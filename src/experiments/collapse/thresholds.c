@@ -164,7 +164,8 @@ static es_status report_window(const summary_ctx *m, const threshold_row *r, es_
         es_answer_add_finding(
             m->answer,
             "At n = %.8g and cosine %.3g, outputs keep %.2g of the angles between tokens at gamma "
-            "= %.3g, where a token's weight on itself is 10 %%, and %.2g at gamma = %.3g, where it "
+            "= %.3g (scores grow like gamma ln n), where a token's weight on itself is 10 %%, and "
+            "%.2g at gamma = %.3g, where it "
             "is 90 %%.",
             (double)r->n, r->rho, low.angle_ratio, r->gamma_low, high.angle_ratio, r->gamma_high);
     return ES_OK;

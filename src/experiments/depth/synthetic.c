@@ -508,15 +508,12 @@ static void report_norm(const depth_params *p, const depth_state *s, es_answer *
     const depth_stack *none = &s->stacks[p->horizon.count - 1];
     const depth_stack *layer = &s->stacks[s->n_stacks - 1];
     const double without = largest_horizon(none);
-    char other[ES_SAY_SIZE] = "beyond all bounds";
+    char other[ES_SAY_SIZE] = "without bound";
     if (isfinite(without))
-        snprintf(other, sizeof other, "to %.3g", without);
+        snprintf(other, sizeof other, "%.3g", without);
     es_answer_add_finding(
-        a,
-        "Layer norm %s: in %lld layers it goes from %.3g to %.3g with the norm, and from %.3g %s "
-        "without it.",
-        norm_effect(none, layer), (long long)p->depth, layer->horizon[0], largest_horizon(layer),
-        none->horizon[0], other);
+        a, "Layer norm %s: in %lld layers it is at most %.3g with the norm, and %s without it.",
+        norm_effect(none, layer), (long long)p->depth, largest_horizon(layer), other);
 }
 
 /* Reports the largest horizon of each norm, or the smallest and the largest of a single norm. */

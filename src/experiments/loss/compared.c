@@ -78,9 +78,19 @@ typedef struct leaders {
     int64_t first, second;
 } leaders;
 
+/* Returns whether a policy has keys to choose: sinks and window may take all of few. */
+static bool has_choice(const es_cache_setting *cache)
+{
+    if (cache->mode != ES_EVICT_PROMPT || cache->units || !cache->unit.evict.policy)
+        return true;
+    const es_evict_spec spec = es_evict_resolve(&cache->unit.evict, cache->mode);
+    return es_evict_chooses(&spec);
+}
+
 /* Returns the two settings of lowest divergence among those of the size of `like`. A policy that
- * looks at later tokens is a bound and no candidate, unless `like` is one. */
-static leaders find_leaders(const es_job *job, int64_t like)
+ * looks at later tokens is a bound and no candidate, unless `like` is one; nor is one without keys
+ * to choose, if choosing. */
+static leaders find_leaders(const es_job *job, int64_t like, bool choosing)
 {
     const loss_state *s = job->state;
     const es_loss_setting *size = &s->settings[like].lab;
@@ -88,7 +98,8 @@ static leaders find_leaders(const es_job *job, int64_t like)
     double least[2] = {INFINITY, INFINITY};
     for (int64_t k = 1; k < s->count; k++) {
         const es_loss_setting *x = &s->settings[k].lab;
-        if (!same_size(x, size) || (is_bound(x) && !is_bound(size)))
+        if (!same_size(x, size) || (is_bound(x) && !is_bound(size)) ||
+            (choosing && !has_choice(x->cache)))
             continue;
         const double kl = loss_kl(job, k, -1, s->from, s->longest).value;
         if (kl < least[0]) {
@@ -117,13 +128,15 @@ static void say_setting(const loss_state *s, const es_cache_setting *cache, char
 }
 
 /* Says which policy has the lowest divergence at the number of keys of setting `like`, and how far
- * the next one is. */
+ * the next one is. Ranks no policies without keys to choose. */
 static void report_winner(const es_job *job, int64_t like, es_answer *a)
 {
     const loss_state *s = job->state;
-    const leaders lead = find_leaders(job, like);
+    leaders lead = find_leaders(job, like, true);
     char name[LOSS_SIZE], change[LOSS_SIZE], rest[2 * LOSS_SIZE] = "", more[ES_SAY_SIZE],
                                                       next[ES_CACHE_SIZE];
+    if (lead.first < 0)
+        lead = (leaders){find_leaders(job, like, false).first, -1};
     if (lead.first < 0)
         return;
     say_setting(s, s->settings[lead.first].lab.cache, name);
@@ -175,9 +188,14 @@ static void report_types(const es_job *job, es_answer *a)
     }
     if (best < 0)
         return;
-    char change[LOSS_SIZE];
+    char change[LOSS_SIZE], types[ES_CACHE_SIZE];
     say_change(job, best, change);
-    es_answer_add_finding(a, "A cache in %s costs %s.", s->settings[best].name, change);
+    es_cache_types(s->settings[best].lab.cache, types);
+    char *values = strchr(types, ',');
+    if (values)
+        *values++ = '\0';
+    es_answer_add_finding(a, "A cache with keys%s in %s%s%s costs %s.", values ? "" : " and values",
+                          types, values ? " and values in " : "", values ? values : "", change);
     if (strchr(list, ','))
         es_answer_add_finding(a, "KL of the next token in nats, by number type: %s.", list);
 }

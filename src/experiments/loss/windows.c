@@ -378,11 +378,17 @@ static void report_sinks(const window_row *rows, int64_t count, es_answer *a)
     es_say_number(r->bare.value, r->bare.se, cost);
     es_say_number(r->sink.value, r->sink.se, part);
     say_fresh(r, fresh);
-    if (!lost)
+    if (!lost && r->sink.value < 0.0)
         es_answer_add_finding(a,
                               "Keeping the first %lld tokens beside a window is not shown to help "
-                              "at any window (%lld block%s): it gains at most %s nats, with window "
-                              "%lld.%s",
+                              "at any window (%lld block%s): the measured gain is negative at "
+                              "every window.%s",
+                              G, blocks, blocks == 1 ? "" : "s", fresh);
+    else if (!lost)
+        es_answer_add_finding(a,
+                              "Keeping the first %lld tokens beside a window is not shown to help "
+                              "at any window (%lld block%s): the largest gain is %s nats, with "
+                              "window %lld.%s",
                               G, blocks, blocks == 1 ? "" : "s", part, W, fresh);
     else if (r->bare.value <= 0.0)
         es_answer_add_finding(

@@ -237,8 +237,9 @@ es_status measure_add_accuracy(const es_job *job, es_answer *answer, es_error *e
     if (!s->checked_rows)
         return ES_OK;
     es_answer_add_finding(answer,
-                          "Outputs are right to %.2g (relative L2): %lld queries of each head were "
+                          "%s right to %.2g (relative L2): %lld queries of each head were "
                           "computed again by the %s.",
+                          s->p->compare ? "Esscher's own outputs (f64 engine) are" : "Outputs are",
                           r->output_relative_l2, (long long)s->checked_rows, r->against);
     if (f32 && !(r->output_relative_l2 <= 1e-4))
         es_log(ES_LOG_ERROR, "warning: outputs are off by %.2g (relative); use --precision f64",

@@ -387,17 +387,44 @@ static const char *say_nonfinite(const total *all, char out[SAID])
     return out;
 }
 
-/* Reports an output with elements that are not finite, which nothing explains. */
+/* Returns the number of rows of theirs with elements that are not finite. */
+static int64_t nonfinite_rows(const measure_state *s)
+{
+    int64_t count = 0;
+    for (int64_t h = 0; h < s->heads; h++) {
+        const es_view y = es_array_head(&s->arrays[MEASURE_Y], &s->at[MEASURE_Y], h);
+        for (int64_t i = 0; i < measure_queries(s, 0); i++) {
+            int64_t c = 0;
+            while (c < y.cols && isfinite(es_view_get(&y, i, c)))
+                c++;
+            count += c < y.cols;
+        }
+    }
+    return count;
+}
+
+/* Writes "The other 4 rows hold the NaN or infinities." if no other row is wrong. */
+static const char *say_rest(const measure_state *s, const total *all, char out[SAID])
+{
+    if ((double)nonfinite_rows(s) < all->beyond)
+        snprintf(out, SAID, "No known mistake explains the rest.");
+    else if (all->beyond == 1.0)
+        snprintf(out, SAID, "The other row holds %s.",
+                 all->nonfinite == 1.0 ? "that element" : "those elements");
+    else
+        snprintf(out, SAID, "The other %.0f rows hold the NaN or infinities.", all->beyond);
+    return out;
+}
+
+/* Reports an output with elements that are not finite, which no hypothesis explains. */
 static void report_nonfinite(const measure_state *s, const total *all, es_answer *a)
 {
-    char said[SAID], file[NAMED], only[ES_FORMAT_SIZE];
+    char said[SAID], file[NAMED], only[ES_FORMAT_SIZE], rest[SAID];
     const long long rows = (long long)(s->heads * measure_queries(s, 0));
     es_answer_add_finding(
-        a,
-        "MISMATCH: %s %s. %lld of %lld rows are the %s attention you asked for%s. "
-        "No known mistake explains the rest.",
+        a, "MISMATCH: %s %s. %lld of %lld rows are the %s attention you asked for%s. %s",
         name_file(s->p->compare, file), say_nonfinite(all, said), rows - (long long)all->beyond,
-        rows, name_mask(s->p), say_only(s, all, only));
+        rows, name_mask(s->p), say_only(s, all, only), say_rest(s, all, rest));
 }
 
 /* Reports how far off an output is, or which of its elements are not finite. Sizes are root mean

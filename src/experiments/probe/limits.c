@@ -256,7 +256,7 @@ static es_status summarise_limits(es_job *job, es_answer *answer, es_error *err)
 {
     const es_model_config *config = ((const probe_state *)job->state)->pools.config;
     if (config->causal || config->rotary.width)
-        es_answer_qualify(answer, "Without positions: ");
+        es_answer_qualify(answer, "Without positions, so not as the model runs: ");
     ES_TRY(summarise_heads(job, answer, err));
     if (config->causal)
         es_answer_add_finding(answer, "Caution: with positions these heads behave otherwise; see "

@@ -386,10 +386,11 @@ static void report_row(es_answer *a, const table_row *r)
     char weight[ES_SAY_SIZE], keys[ES_SAY_SIZE];
     if (r->averaging_beta > 0.0 && isfinite(r->freezing_beta)) {
         es_answer_add_finding(a,
-                              "%s keys in dimension %.0f: attention averages below beta = %.3g, "
-                              "and fewer than 2 keys "
-                              "share its weight from beta = %.3g on.",
-                              es_say_size(r->n, keys), r->dim, r->averaging_beta, r->freezing_beta);
+                              "%s keys in dimension %.0f: attention averages (%.3g keys or more "
+                              "share its weight) below beta = %.3g, and fewer than 2 share it from "
+                              "beta = %.3g on.",
+                              es_say_size(r->n, keys), r->dim, 1.0 / es_averages_squares(r->n),
+                              r->averaging_beta, r->freezing_beta);
         return;
     }
     es_answer_add_finding(a,

@@ -177,8 +177,11 @@ static void report_reach(const es_job *job, const char *const *labels, es_answer
                      cell->first_negative);
         es_answer_add_finding(a,
                               "With base %s and many dimensions the score of all-ones vectors "
-                              "falls to zero at %.0f tokens; with %lld dimensions %s.",
-                              labels[i], cell->reach, (long long)p->dim, first);
+                              "falls to zero at %.0f tokens; with %lld dimensions %s.%s",
+                              labels[i], cell->reach, (long long)p->dim, first,
+                              i + step < count ? ""
+                                               : " Real heads are not all-ones vectors: esscher "
+                                                 "probe measures them.");
     }
 }
 

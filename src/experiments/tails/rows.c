@@ -346,10 +346,10 @@ static void put_findings(const summary_ctx *m, es_answer *answer)
         (long long)(2 * (m->directions - m->verdicts[ES_TAILS_CONSTANT])));
     if (largest)
         es_answer_add_finding(answer,
-                              "The theory bounds tokens by a Gaussian law. In the direction with "
-                              "the heaviest tails, its variance must be %.3g times that of the "
-                              "tokens (variance proxy); Gaussian samples of the same size need "
-                              "%.3g ± %.2g.",
+                              "In the direction with the heaviest tails, a Gaussian that bounds "
+                              "the tokens, as the theory does, needs %.3g times their variance "
+                              "(variance proxy); Gaussian samples of the same size need %.3g ± "
+                              "%.2g.",
                               largest->proxy, largest->proxy_control.value,
                               largest->proxy_control.se);
 }
