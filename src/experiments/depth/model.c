@@ -168,8 +168,9 @@ static es_status open_model(es_job *job, es_error *err)
     if (!es_params_given(job->given, "layer"))
         p->layer = -1;
     if (p->layer >= c->layers)
-        return es_refuse(err, "depth.layer", "layers count from 0", "layer %lld of %lld",
-                         (long long)p->layer, (long long)c->layers);
+        return es_refuse(err, "depth.layer", "leave it out for all layers",
+                         "--layer %lld: the model has layers 0 to %lld", (long long)p->layer,
+                         (long long)c->layers - 1);
     ES_TRY(depth_check_settings(job, err));
     ES_TRY(read_text(job, err));
     ES_TRY(depth_make_settings(job, p->length, err));
