@@ -78,7 +78,8 @@ static es_status choose_blocks(es_job *job, int64_t length, es_error *err)
     if (!count)
         return es_fail_file(err, ES_E_EMPTY, p->texts.count == 1 ? p->texts.at[0] : NULL, -1,
                             "depth.text", "give more text, or a smaller --length",
-                            "the text has no block of %lld tokens", (long long)length);
+                            "no block of %lld tokens: the text has %lld", (long long)length,
+                            (long long)s->text.start[s->text.count]);
     s->blocks = count < p->blocks ? count : p->blocks;
     ES_TRY(ES_JOB_NEW(job, s->chosen, s->blocks, err));
     for (int64_t b = 0; b < s->blocks; b++)
