@@ -223,11 +223,13 @@ es_status es_csv_parse(const char *text, size_t size, const char *file, es_mem_l
         status = ES_MEM_NEW_2D(budget, out->data, capacity, out->cols, "table", err);
     if (status == ES_OK)
         status = read_rows(&r, out, capacity, err);
-    if (status != ES_OK && err && is_no_table(text, size, out, err))
-        status = es_fail_file(err, ES_E_FORMAT, file, 0, "csv.table",
-                              "give columns with commas between them and their names in the first "
-                              "line, e.g. context,loss",
-                              "this is not a CSV table: its first line has no comma");
+    if (status != ES_OK && err && is_no_table(text, size, out, err)) {
+        r = (reader){.text = text, .at = text, .file = file, .line = 1, .field = 1};
+        status = refuse(&r, ES_E_FORMAT, "csv.table",
+                        "give columns with commas between them and their names in the first line, "
+                        "e.g. context,loss",
+                        "this is not a CSV table: its first line has no comma", err);
+    }
     if (status != ES_OK)
         es_csv_free(out);
     return status;
