@@ -324,8 +324,21 @@ void cli_help_short(const cli_command *command, FILE *out)
 
 /* ---- the command `help` ---- */
 
+/* Fails for an option in place of a command. */
+static es_status fail_option(const char *name, es_error *err)
+{
+    static const char *const names[] = {"--version", "--help"};
+    const char *nearest = es_nearest(name, names, 2);
+    char hint[96] = "a command comes first: esscher COMMAND ...; alone: --help, --version";
+    if (nearest)
+        snprintf(hint, sizeof hint, "did you mean \"esscher %s\"?", nearest);
+    return cli_fail(err, ES_E_ARGUMENT, NULL, "option.unknown", hint, "unknown option %s", name);
+}
+
 es_status cli_command_unknown(const char *name, es_error *err)
 {
+    if (name[0] == '-')
+        return fail_option(name, err);
     const char *names[64];
     int count = 0;
     for (int i = 0; cli_command_at(i) && count < 64; i++)

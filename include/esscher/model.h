@@ -171,11 +171,11 @@ typedef struct es_model_config {
 
 /*! es_model_config_load() : read a config.json, by its path or that of its folder, or what a GGUF
  *  says of itself. O(file), of a GGUF O(header). Thread-safe.
- *  @return : ES_OK; ES_E_IO; ES_E_LIMIT above a megabyte; ES_E_FORMAT with err->offset where there
- *  is one: config.json, config.utf8, config.depth (no JSON), config.missing (a field), config.range
- *  (a field that is no number of the size it should be), config.duplicate, config.heads (hidden
- *  size not a multiple of heads), config.layers (a list that is shorter than the layers);
- *  ES_E_UNSUPPORTED: config.model (a model_type that is not known;
+ *  @return : ES_OK; ES_E_IO (model.config: a folder without it); ES_E_LIMIT above a megabyte;
+ *  ES_E_FORMAT with err->offset where there is one: config.json, config.utf8, config.depth (no
+ * JSON), config.missing (a field), config.range (a field that is no number of the size it should
+ * be), config.duplicate, config.heads (hidden size not a multiple of heads), config.layers (a list
+ * that is shorter than the layers); ES_E_UNSUPPORTED: config.model (a model_type that is not known;
  * the hint names some of those that are), config.activation, config.positions (not absolute),
  * config.rotary, config.window, config.quantised, config.function (experts, caps on logits and the
  * like), config.decoder: values that would change what is computed; the hint says which is
@@ -190,7 +190,8 @@ ES_API const es_layer_kind *es_model_layer(const es_model_config *config, int64_
  *  $HF_HUB_CACHE, else $HF_HOME/hub, else $XDG_CACHE_HOME/huggingface/hub, else
  *  ~/.cache/huggingface/hub. Nothing is downloaded. A folder on disk wins.
  *  @return : ES_OK with the path in out[0 .. size); ES_E_IO (model.locate) naming what was looked
- *  at; ES_E_FORMAT (hub.ref) for a cache whose refs lead out of it; ES_E_ARGUMENT. */
+ *  at; ES_E_FORMAT (model.locate) for a file that is not a GGUF, (hub.ref) for a cache whose refs
+ *  lead out of it; ES_E_ARGUMENT. */
 ES_API es_status es_model_locate(const char *name, char *out, size_t size, es_error *err);
 
 /* ---- the model ---- */

@@ -152,7 +152,7 @@ def budget(
     evict: Literal['prompt', 'decode', 'ideal', 'none'] | None = None,
     prompt: str | int | Sequence[int] | NDArray[Any] | None = None,
     ratio: float | None = None,
-    bytes: float | None = None,
+    bytes: int | str | None = None,
     keys: int | None = None,
     error: float | None = None,
     loss: float | None = None,

@@ -46,9 +46,13 @@ es_status es_keep_open(es_driver *d, es_error *err)
                               .params_count = print.count,
                               .facts = facts,
                               .facts_count = sizeof facts / sizeof facts[0] - !o->shards};
-    return o->resume && !nothing_to_resume(o->out)
-               ? es_run_resume(o->out, &spec, &d->run, err)
-               : es_run_create(o->out, &spec, o->force, &d->run, err);
+    if (o->resume && !nothing_to_resume(o->out))
+        return es_run_resume(o->out, &spec, &d->run, err);
+    const es_status status = es_run_create(o->out, &spec, o->force, &d->run, err);
+    if (status == ES_E_EXISTS && err)
+        snprintf(err->hint, sizeof err->hint,
+                 "continue it with --resume, overwrite it with --force, or choose another name");
+    return status;
 }
 
 es_status es_keep_find(es_driver *d, int s, int64_t *missing, int64_t *count, es_error *err)

@@ -256,8 +256,7 @@ static bool read_number(const char *text, size_t length, bool whole, const es_gr
     if (whole)
         *out = (double)count;
     if (*out < rule->min || *out > rule->max) {
-        snprintf(bounds, sizeof bounds, "expected a number from %.6g to %.6g", rule->min,
-                 rule->max);
+        snprintf(bounds, sizeof bounds, ES_GRID_RANGE "%.6g to %.6g", rule->min, rule->max);
         return refuse(why, number, bounds);
     }
     if (whole && (*out >= 0x1p63 || (int64_t)*out != count)) /* a grid is made of doubles */

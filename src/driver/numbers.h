@@ -17,6 +17,9 @@ const char *es_number_bytes(const char *text, int64_t *out); /* 65536, 500M, 1.5
 
 enum { ES_GRID_MOST = 10000 }; /* points: more is probably a typing error */
 
+/* In the reason of es_grid_parse() if the grid is well formed but a number is out of range. */
+#define ES_GRID_RANGE "expected a number from "
+
 /* What the numbers of a grid must satisfy. */
 typedef struct es_grid_rule {
     double min, max; /* each number lies in [min, max] */

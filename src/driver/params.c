@@ -155,13 +155,15 @@ static es_status store_choice(const es_param *p, const char *text, int *out, es_
 /* Stores a grid and frees the one that was there, for example a default. */
 static es_status store_grid(const es_param *p, const char *text, es_grid *out, es_error *err)
 {
-    char why[256];
+    char why[256], hint[sizeof err->hint];
     const es_grid_rule rule = {.min = p->min, .max = p->max, .increasing = p->increasing};
     es_grid grid;
     if (!es_grid_parse(text, p->kind == ES_PARAM_COUNTS, &rule, &grid, why, (int)sizeof why))
         return es_fail(err, ES_E_ARGUMENT, "option.grid",
-                       p->max == 1.0 ? "a share is 0.25, 1/4 or 25%; several: 1/8,1/4"
-                                     : "a grid is a number, a list 64,128,256 or LOW..HIGH*POINTS",
+                       strstr(why, ES_GRID_RANGE) ? hint_of(p, hint, sizeof hint)
+                       : p->max == 1.0
+                           ? "a share is 0.25, 1/4 or 25%; several: 1/8,1/4"
+                           : "a grid is a number, a list 64,128,256 or LOW..HIGH*POINTS",
                        "--%s: %s", p->name, why);
     es_grid_free(out);
     *out = grid;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config_json.c : config.json read by the descriptions of architectures. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -138,5 +139,9 @@ es_status es_model_config_load(const char *path, es_model_config *out, es_error 
     if ((size_t)snprintf(file, sizeof file, "%s/config.json", path) >= sizeof file)
         return es_fail(err, ES_E_ARGUMENT, "config.path", "use a shorter path",
                        "the path is too long");
+    if (lstat(file, &st) != 0 && errno == ENOENT)
+        return es_fail_file(err, ES_E_IO, path, -1, "model.config",
+                            "name the folder that holds config.json and model.safetensors",
+                            "this is not a model folder: it has no config.json");
     return load_json(file, out, err);
 }

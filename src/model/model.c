@@ -434,7 +434,7 @@ es_status es_model_locate(const char *name, char *out, size_t size, es_error *er
                        "the path is too long");
     }
     if (stat(name, &st) == 0)
-        return es_fail_file(err, ES_E_IO, name, -1, "model.locate",
+        return es_fail_file(err, ES_E_FORMAT, name, -1, "model.locate",
                             "name the folder that holds config.json and model.safetensors",
                             "this file is not a GGUF; a model is a folder or a GGUF file");
     if (!parse_name(name, &hub))

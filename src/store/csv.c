@@ -192,6 +192,24 @@ static int64_t count_lines(const char *text, size_t size)
     return lines;
 }
 
+/* Returns whether the first line has a comma. Tables of one column have none. */
+static bool has_comma(const char *text, size_t size)
+{
+    const char *end = memchr(text, '\n', size);
+    return memchr(text, ',', end ? (size_t)(end - text) : size) != NULL;
+}
+
+/* Returns whether an error before the first row means that the file is no table: prose, or a table
+ * with another separator. A number in the first line is a header that is missing. */
+static bool is_no_table(const char *text, size_t size, const es_csv *table, const es_error *err)
+{
+    static const char *const rules[] = {"csv.fields", "csv.blank", "csv.number", "csv.rows"};
+    bool suspect = false;
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        suspect = suspect || strcmp(err->rule, rules[i]) == 0;
+    return suspect && table->rows == 0 && size > 0 && !has_comma(text, size);
+}
+
 es_status es_csv_parse(const char *text, size_t size, const char *file, es_mem_limit *budget,
                        es_csv *out, es_error *err)
 {
@@ -205,6 +223,13 @@ es_status es_csv_parse(const char *text, size_t size, const char *file, es_mem_l
         status = ES_MEM_NEW_2D(budget, out->data, capacity, out->cols, "table", err);
     if (status == ES_OK)
         status = read_rows(&r, out, capacity, err);
+    if (status != ES_OK && err && is_no_table(text, size, out, err)) {
+        r = (reader){.text = text, .at = text, .file = file, .line = 1, .field = 1};
+        status = refuse(&r, ES_E_FORMAT, "csv.table",
+                        "give columns with commas between them and their names in the first line, "
+                        "e.g. context,loss",
+                        "this is not a CSV table: its first line has no comma", err);
+    }
     if (status != ES_OK)
         es_csv_free(out);
     return status;

@@ -39,7 +39,7 @@ typedef struct es_csv {
  *  @return : ES_OK; ES_E_IO (file.open, file.regular, file.read);
  *   ES_E_FORMAT: csv.header (no names, an empty, repeated or too long one), csv.columns (more than
  *     64), csv.quote, csv.fields (a line with another number of fields), csv.number, csv.blank (an
- *     empty line before the last data), csv.nul;
+ *     empty line before the last data), csv.nul, csv.table (no comma in the first line, no row);
  *   ES_E_EMPTY: csv.rows (no line of numbers); ES_E_LIMIT: csv.size, or over the budget;
  *   ES_E_MEMORY. */
 es_status es_csv_load(const char *path, es_mem_limit *budget, es_csv *out, es_error *err);

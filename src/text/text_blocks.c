@@ -3,6 +3,7 @@
  * [CLS] ... [SEP], <s> ..., <|endoftext|> ... */
 #include "text/blocks.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -182,13 +183,26 @@ static es_status check_stop(const es_blocks_spec *spec, es_error *err)
                : ES_OK;
 }
 
+/* Opens a text. Its name may have been an extra word after --text, so the hint says what it was
+ * taken for. */
+static es_status open_text(const char *path, es_file *out, es_error *err)
+{
+    const es_status status = es_file_open(path, out, err);
+    if (status != ES_OK && err && strcmp(err->rule, "file.regular") == 0)
+        snprintf(err->hint, sizeof err->hint, "name a text file");
+    if (status != ES_OK && err && strcmp(err->rule, "file.open") == 0)
+        snprintf(err->hint, sizeof err->hint,
+                 "it was taken as a text: check its name and permissions");
+    return status;
+}
+
 /* Reads a file in pieces: texts may be larger than memory. The first piece decides whether it
  * is text at all. The stream is finished even after a failure, to be ready for another text. */
 static es_status read_text(cutter *c, es_token_stream *stream, const char *path, es_error *err)
 {
     char bytes[65536];
     es_file file;
-    ES_TRY(es_file_open(path, &file, err));
+    ES_TRY(open_text(path, &file, err));
     es_status status = ES_OK;
     const int64_t replaced = es_token_stream_replaced(stream, NULL, NULL);
     uint64_t at = 0;

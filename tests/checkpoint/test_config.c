@@ -339,6 +339,7 @@ static void names_are_found_in_the_hub_cache(void **state)
     write_file("weights", "", 0);
     snprintf(whole, sizeof whole, "%s", in_folder("weights"));
     refuse_location(whole, "model.locate"); /* a file, not a folder */
+    assert_int_equal(err.code, ES_E_FORMAT);
     static const char *const made[] = {"home/hub/models--org--a-model.v2/refs/main",
                                        "home/hub/models--org--a-model.v2/refs",
                                        "home/hub/models--org--a-model.v2/snapshots/9999",

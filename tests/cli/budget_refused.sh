@@ -17,3 +17,9 @@ no --ratio 0.5 --verify "$text" --verify-context 4096
 no --ratio 2
 esscher budget --ratio 0.5 --quiet
 echo "rc=$?"
+no --bytes 1M
+no --bytes 10%
+# text for no block
+echo 'one two three four' >short
+esscher budget --model "$model" --text short --ratio 0.5 --quiet
+echo "rc=$?"

@@ -29,3 +29,7 @@ echo words >story.txt
 mkdir folder
 esscher loss story.txt; echo "rc=$?"
 esscher loss folder; echo "rc=$?"
+# An option where the command should be
+esscher --vesion; echo "rc=$?"
+esscher --hlp; echo "rc=$?"
+esscher --json; echo "rc=$?"

@@ -42,6 +42,8 @@ awk 'BEGIN { print "context,loss"; for (c = 1; c < 100; c *= 2) print c "," log(
 printf 'context,loss\n1,2\n-4,1\n8,1\n16,1\n' >negative.csv && try negative.csv
 printf 'context,loss\n1,2\n2,nan\n' >nan.csv && try nan.csv
 printf '1,2\n2,3\n' >bare.csv && try bare.csv
+printf 'It was a bright cold day.\n\nThe clocks were striking.\n' >prose.txt && try prose.txt
+printf 'context;loss\n1;2\n' >semicolons.csv && try semicolons.csv
 try l.csv --level 2
 # contexts of 1 to 32768: 100 times as many are marked from there on
 esscher context-fit l.csv --at 3276800 --quiet | grep -c Caution

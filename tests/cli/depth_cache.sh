@@ -44,3 +44,5 @@ for options in "--evict prompt --policy h2o --ratio 1/4" "--kv-type q8_0" "--pro
 done
 esscher depth --synthetic --quiet --evict prompt >/dev/null
 echo "rc=$?"
+esscher depth --model model --text words --quiet --layer 9 >/dev/null
+echo "rc=$?"

@@ -11,6 +11,9 @@ try --text text
 try --model model
 try --model nowhere/none --text text
 try --model text --text text
+# ST36: a zip, and weights without their folder
+printf 'PK\003\004' >model.zip && try --model model.zip --text text
+try --model model/model.safetensors --text text
 try --model model --text missing
 try --model model --text empty
 try --model model --text text --layer 4

@@ -34,3 +34,7 @@ try --model "$model" --ids ids.npy --context 4,8
 try --model "$(dirname "$0")/../golden/decoders/gpt2" --ids ids.npy --block 8 --rope ntk:2
 try --model "$(dirname "$0")/../golden/decoders/llama-yarn" --ids ids.npy --block 8 --rope linear:2
 try --model "$model" --ids ids.npy --score-scale llama4:beta
+# a directory, and a word that is read as one more text
+mkdir folder && try --model "$model" --text folder
+try --model folder --text ids.npy
+echo words >words.txt && try --model "$model" --text words.txt extra

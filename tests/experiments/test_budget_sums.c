@@ -40,7 +40,7 @@ static void fill_stage(es_job *job, int stage, int64_t rows)
 static es_job *make_job(made_up *m)
 {
     es_job *job = &m->driver.job;
-    *m = (made_up){.params = {.ratio = NAN, .bytes = NAN, .loss = NAN, .error = 0.1}};
+    *m = (made_up){.params = {.ratio = NAN, .loss = NAN, .error = 0.1}};
     m->state = (budget_state){.config = &config,
                               .text.count = BLOCKS,
                               .n = 32,

@@ -464,7 +464,7 @@ static void ST36_weights_of_another_format(void **state)
     write_file("pytorch_model.bin", "\x80\x02", 2);
     refuse_model(ES_E_UNSUPPORTED, "model.weights", "pickle");
     count_files(true);
-    refuse_model(ES_E_IO, "file.open", "cannot open");
+    refuse_model(ES_E_IO, "model.config", "no config.json");
 }
 
 /* ---- the table of gelu ---- */

@@ -63,6 +63,8 @@ static void everything_else_is_refused_with_its_place(void **state)
                {"a,b\n1 000,1\n", "csv.number", 2, 1, ES_E_FORMAT},
                {"a,b\n1,2x\n", "csv.number", 2, 2, ES_E_FORMAT},
                {"a,b\n1,2\n\n3,4\n", "csv.blank", 4, 1, ES_E_FORMAT},
+               {"a\n\n1\n", "csv.table", 1, 1, ES_E_FORMAT},
+               {"a b c\nd\n", "csv.table", 1, 1, ES_E_FORMAT},
                {"a,\"b\n1,2\n", "csv.quote", 1, 2, ES_E_FORMAT},
                {"a,\"b\"x\n1,2\n", "csv.quote", 1, 2, ES_E_FORMAT}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -41,8 +41,8 @@ static const es_param params[] = {
      "share of the cache's bytes to keep: 0.25, 1/4 or 25%. The whole cache is that of the prompt "
      "(with decode and ideal, of the context) in --cache-dtype",
      FIELD(ratio), .min = 1e-6, .max = 1.0},
-    {"bytes", 0, ES_PARAM_NUMBER, "B", "keep this many bytes", FIELD(bytes), .min = 1.0,
-     .max = 1e18, .unit = "bytes"},
+    {"bytes", 0, ES_PARAM_BYTES, "B", "keep this many bytes: 65536, 500K or 1.5M", FIELD(bytes),
+     .unit = "bytes"},
     {"keys", 0, ES_PARAM_WHOLE, "K",
      "keep this many keys in all, summed over layers and key-value heads, whatever their types",
      FIELD(keys), .min = 1, .max = 1e15, .unit = "keys"},
@@ -128,7 +128,7 @@ static const es_param params[] = {
 static es_status check_options(const es_job *job, const budget_params *p, es_error *err)
 {
     const int asked =
-        !isnan(p->ratio) + !isnan(p->bytes) + (p->keys > 0) + !isnan(p->error) + !isnan(p->loss);
+        !isnan(p->ratio) + (p->bytes > 0) + (p->keys > 0) + !isnan(p->error) + !isnan(p->loss);
     if (!p->model || !p->texts.count)
         return es_refuse(err, "budget.options", "--model MODEL --text FILE", "missing --%s",
                          p->model ? "text" : "model");
@@ -193,7 +193,7 @@ static void say_least(const budget_params *p, const budget_state *s, double leas
         snprintf(more, sizeof more, ", or smaller types: --kv-type %s", types);
     if (p->keys)
         snprintf(out, 128, "--keys %.0f", ceil(least));
-    else if (!isnan(p->bytes))
+    else if (p->bytes)
         snprintf(out, 128, "--bytes %.0f%s", ceil(least), more);
     else
         snprintf(out, 128, "--ratio %.4g%s", ceil(1000.0 * least / all) / 1000.0, more);
@@ -268,7 +268,7 @@ int64_t budget_ways(const budget_params *p, const budget_state *s)
 
 double budget_asked(const budget_params *p, const budget_state *s)
 {
-    return p->keys ? (double)p->keys : isnan(p->bytes) ? p->ratio * budget_all_cost(s) : p->bytes;
+    return p->keys ? (double)p->keys : p->bytes ? (double)p->bytes : p->ratio * budget_all_cost(s);
 }
 
 /* ---- study ---- */

@@ -53,7 +53,8 @@ typedef struct budget_params {
     es_texts kv_types; /* each one or several number types, with commas */
     es_texts texts, verify, others;
     int64_t context, verify_context, blocks, verify_blocks, queries, keys, concat;
-    double ratio, bytes, error, loss;
+    double ratio, error, loss;
+    int64_t bytes;            /* 0: not given */
     es_grid frontier, prompt; /* prompt: one number, or none */
     int evict;                /* a budget_mode; -1: not given */
     int granularity;          /* a budget_granularity */

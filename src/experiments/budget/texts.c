@@ -20,7 +20,8 @@ static es_status choose_blocks(es_job *job, const char *path, int64_t most, budg
     if (!count)
         return es_fail_file(err, ES_E_EMPTY, path, -1, "budget.text",
                             "give more text, or a smaller --context",
-                            "the text has no block of %lld tokens", (long long)t->length);
+                            "no block of %lld tokens: the text has %lld", (long long)t->length,
+                            (long long)t->blocks.start[t->blocks.count]);
     t->count = count < most ? count : most;
     ES_TRY(ES_JOB_NEW(job, t->chosen, t->count, err));
     for (int64_t b = 0; b < t->count; b++)

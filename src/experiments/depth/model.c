@@ -78,7 +78,8 @@ static es_status choose_blocks(es_job *job, int64_t length, es_error *err)
     if (!count)
         return es_fail_file(err, ES_E_EMPTY, p->texts.count == 1 ? p->texts.at[0] : NULL, -1,
                             "depth.text", "give more text, or a smaller --length",
-                            "the text has no block of %lld tokens", (long long)length);
+                            "no block of %lld tokens: the text has %lld", (long long)length,
+                            (long long)s->text.start[s->text.count]);
     s->blocks = count < p->blocks ? count : p->blocks;
     ES_TRY(ES_JOB_NEW(job, s->chosen, s->blocks, err));
     for (int64_t b = 0; b < s->blocks; b++)
@@ -168,8 +169,9 @@ static es_status open_model(es_job *job, es_error *err)
     if (!es_params_given(job->given, "layer"))
         p->layer = -1;
     if (p->layer >= c->layers)
-        return es_refuse(err, "depth.layer", "layers count from 0", "layer %lld of %lld",
-                         (long long)p->layer, (long long)c->layers);
+        return es_refuse(err, "depth.layer", "leave it out for all layers",
+                         "--layer %lld: the model has layers 0 to %lld", (long long)p->layer,
+                         (long long)c->layers - 1);
     ES_TRY(depth_check_settings(job, err));
     ES_TRY(read_text(job, err));
     ES_TRY(depth_make_settings(job, p->length, err));
