@@ -302,16 +302,18 @@ static bool read_range(const char *text, const char *dots, const char *star, boo
         return refuse(why, text, "a geometric grid starts above 0");
     if (low > high)
         return refuse(why, text, "the grid ends below its start");
+    if (!isfinite(high / low))
+        return refuse(why, text, "the ends of the grid are too far apart");
     if ((points > 1.0) != (high > low))
         return refuse(why, text, "one point needs equal ends, several need different ones");
     grid->reals = calloc((size_t)points, sizeof(double));
     if (!grid->reals)
         return refuse(why, text, no_memory);
     grid->count = (int64_t)points;
-    for (int64_t i = 0; i < grid->count; i++) /* the ends are exact, the rest within rounding */
-        grid->reals[i] = i == 0                 ? low
-                         : i == grid->count - 1 ? high
-                                                : low * pow(high / low, (double)i / (points - 1));
+    grid->reals[0] = low; /* the ends are exact, the rest within rounding */
+    for (int64_t i = 1; i < grid->count; i++)
+        grid->reals[i] = fmin(high, low * pow(high / low, (double)i / (points - 1)));
+    grid->reals[grid->count - 1] = high;
     return true;
 }
 
