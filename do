@@ -12,7 +12,7 @@ Start here
   demo         build Esscher, download a small model, run the tour and write demo/report.html
   check        build and run every test: all tests with warnings as errors, the quick tests with
                AddressSanitizer and UBSan, then 10 s of fuzzing per parser; lists skipped tests.
-               50 minutes on two cores. --quick: one build and the short tests, 5 minutes
+               25 minutes on two cores. --quick: one build and the short tests, 5 minutes
 
 Test more
   sanitize     run the tests with AddressSanitizer and UBSan, then with ThreadSanitizer
