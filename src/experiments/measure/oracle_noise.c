@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oracle_noise.c : do errors look like those of rounding in a kernel?
+/* oracle_noise.c : tells errors of rounding in a kernel from errors of changed values.
  *
  * The bound of a coarse format allows any error up to its size, so that V rounded to 4 bits would
  * pass for sums in bf16. Two things tell them apart: a sum of few terms is hardly rounded, and
@@ -109,7 +109,7 @@ static es_status independent(compare_case *c, const compare_variant *v, bool *ow
 
 /* ---- both ---- */
 
-/* Both tests. */
+/* Sets *like to whether errors pass both tests. */
 static es_status like_rounding(compare_case *c, const compare_variant *v, bool *like, es_error *err)
 {
     ES_TRY(small_of_few(c, v, like, err));
